@@ -1,0 +1,71 @@
+#pragma once
+/// Will this kernel's remote stores stall it, and what would change that?
+///
+/// The design test of the paper (section 4.1) on a calibrated platform, for producers that coincide and for producers
+/// that are phase-shifted, with the price of each violated bound and the values at which the verdict flips.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "xstage/platform.hpp"
+
+namespace xstage {
+
+/// A kernel, as far as its remote stores are concerned. File format: docs/workload-format.md ("xstage.workload/1").
+struct Workload {
+  std::string name;
+  StorePath path = StorePath::store16;
+  int producers = 0;             ///< K: CTAs of one GPU that store remote tiles
+  int coincident_producers = 0;  ///< K_act: how many of them reach their tile boundary together; 0 means all
+  double bytes = 0;              ///< remote bytes of one producer's tile (B)
+  double gap_us = 0;             ///< G: time a producer computes between two remote tiles; measured, not nominal
+  double staging_slots = 1;      ///< tiles that wait in shared memory before the tensor cores stop; 1: none to spare
+};
+
+/// Fails only if the test says so; a platform that cannot answer is not a pass and not a failure.
+enum class Verdict { piggyback, reshape, cannot_decide };
+[[nodiscard]] std::string_view name_of(Verdict verdict);
+
+/// One regime's answer.
+struct RegimeAudit {
+  Regime regime = Regime::free_running;
+  Verdict verdict = Verdict::cannot_decide;
+  model::DesignTest test;
+  double issue_us = not_measured;           ///< predicted issue time of one tile, steady state
+  double period_us = not_measured;          ///< predicted tile period
+  double rate_price_us = not_measured;      ///< stall per tile from the violated rate bound
+  double capacity_price_us = not_measured;  ///< stall per tile from the violated capacity bound
+  double stall_share = not_measured;        ///< both prices over the tile period
+  double completion_coupled_period_us = not_measured;
+  std::vector<std::string> reasons;  ///< why the profile cannot decide
+};
+
+/// A value of one knob, all others as given, at which a regime's verdict changes.
+struct Flip {
+  Regime regime = Regime::free_running;
+  std::string knob;  ///< "gap", "tile bytes", "producers", "coincident producers"
+  std::string unit;  ///< "microseconds", "bytes per producer", "producers"
+  double current = 0;
+  std::optional<double> flips_at;  ///< none: no value of this knob alone changes the verdict
+  std::string meaning;             ///< one sentence for the user: which side of the value passes, and how to get there
+};
+
+struct Audit {
+  Workload workload;
+  model::OperatingPoint all_producers;  ///< at K: decides the rate bound
+  model::OperatingPoint coincident;     ///< at K_act: decides the capacity bound
+  RegimeAudit aligned;
+  RegimeAudit phase_shifted;
+  std::vector<Flip> flips;
+};
+
+/// Throws InputError for a workload that breaks a rule (producers beyond the SMs, K_act > K, bytes not divisible, NaN
+/// ...).
+[[nodiscard]] Audit audit(const Platform& platform, const Workload& workload);
+
+/// Reads "xstage.workload/1" JSON. Throws InputError with the place, the value and the rule.
+[[nodiscard]] Workload parse_workload(std::string_view text, std::string_view origin);
+
+}  // namespace xstage

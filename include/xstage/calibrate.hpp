@@ -1,0 +1,54 @@
+#pragma once
+/// Sweep a node, fit its platform profile, and check the profile on samples that the fit has not seen.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "xstage/files.hpp"
+#include "xstage/node.hpp"
+#include "xstage/platform.hpp"
+
+namespace xstage {
+
+/// The experiments of a calibration, fit and held-out rows, sized for the node's devices. `quick`: 16-byte stores only.
+[[nodiscard]] std::vector<BurstExperiment> calibration_sweep(const NodeDescription& node, bool quick);
+
+/// Called before each experiment with (done, total); return false to stop (throws Interrupted).
+using Progress = std::function<bool(std::size_t done, std::size_t total)>;
+
+/// Runs the sweep (a recorded node: everything it holds). Experiments that the node refuses are an error, not skipped.
+[[nodiscard]] SamplesFile run_sweep(Node& node, bool quick, const Progress& progress = {});
+
+/// Fits R, producer rate, T_iss0(K,V) and Q(K) for each store path present; ignores held-out rows.
+/// What the data cannot support is null with a reason. Throws InputError if there is no usable row at all.
+[[nodiscard]] Platform fit(const SamplesFile& samples);
+
+/// One sample beside its prediction. Microseconds; NaN where the profile cannot predict.
+struct ComparedSample {
+  BurstSample sample;
+  double predicted_issue_us = not_measured;
+  double predicted_period_us = not_measured;
+  double corrected_period_us = not_measured;  ///< with the corner correction, free-running only
+  double completion_coupled_period_us = not_measured;
+  double drain_time_us = not_measured;  ///< V/R
+};
+
+/// Relative errors of one group of samples: one mode and regime of one path.
+struct ErrorSummary {
+  std::string group;     ///< "16-byte stores, periodic, free-running"
+  std::string quantity;  ///< what the error is of
+  int samples = 0;
+  double median = not_measured;
+  double worst = not_measured;
+};
+
+struct Validation {
+  std::vector<ComparedSample> rows;
+  std::vector<ErrorSummary> errors;
+};
+
+/// Predicts every remote row (held-out rows only, unless `all`) from the gap that the sample measured.
+[[nodiscard]] Validation validate(const Platform& platform, const SamplesFile& samples, bool all);
+
+}  // namespace xstage
