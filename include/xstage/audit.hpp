@@ -16,6 +16,7 @@ namespace xstage {
 /// A kernel, as far as its remote stores are concerned. File format: docs/workload-format.md ("xstage.workload/1").
 struct Workload {
   std::string name;
+  std::string description;  ///< where its numbers come from, in words
   StorePath path = StorePath::store16;
   int producers = 0;             ///< K: CTAs of one GPU that store remote tiles
   int coincident_producers = 0;  ///< K_act: how many of them reach their tile boundary together; 0 means all
@@ -48,8 +49,10 @@ struct Flip {
   std::string knob;  ///< "gap", "tile bytes", "producers", "coincident producers"
   std::string unit;  ///< "microseconds", "bytes per producer", "producers"
   double current = 0;
-  std::optional<double> flips_at;  ///< none: no value of this knob alone changes the verdict
-  std::string meaning;             ///< one sentence for the user: which side of the value passes, and how to get there
+  /// Gap: the shortest that passes. Others: the nearest value with another verdict. None: this knob alone changes
+  /// nothing
+  std::optional<double> flips_at;
+  std::string meaning;  ///< one sentence for the user: which side of the value passes, and how to get there
 };
 
 struct Audit {
@@ -57,7 +60,7 @@ struct Audit {
   model::OperatingPoint all_producers;  ///< at K: decides the rate bound
   model::OperatingPoint coincident;     ///< at K_act: decides the capacity bound
   RegimeAudit aligned;
-  RegimeAudit phase_shifted;
+  RegimeAudit phase_shifted;  ///< its capacity margin is infinite: a smooth flow is bound by the rate only
   std::vector<Flip> flips;
 };
 

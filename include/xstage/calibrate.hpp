@@ -41,6 +41,7 @@ struct ErrorSummary {
   int samples = 0;
   double median = not_measured;
   double worst = not_measured;
+  bool in_bursts = false;  ///< errors are differences in bursts (onset of a train), not relative
 };
 
 struct Validation {

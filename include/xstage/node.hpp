@@ -19,9 +19,11 @@ namespace xstage {
 /// How a producer stores: 4, 8 or 16 bytes a thread, or bulk copies (cp.async.bulk) from shared memory by one thread.
 enum class StorePath { store4, store8, store16, bulk };
 /// isolated: each burst meets an empty X-Stage. train: `bursts` bursts after an empty start, each reported. periodic:
-/// steady state.
-enum class BurstMode { isolated, train, periodic };
-/// aligned: a grid barrier before every burst. free_running: each producer follows its own clock after a common start.
+/// steady state, in a window in which every producer runs. fixed_work: every producer makes exactly `bursts` bursts at
+/// its own pace and the window is the whole run, as in a kernel whose tiles are dealt out statically.
+enum class BurstMode { isolated, train, periodic, fixed_work };
+/// aligned: a grid barrier before every burst. free_running: each producer follows its own clock after a common start
+/// (a train: of each train).
 enum class Regime { aligned, free_running };
 /// local: the identical loop storing to the source GPU's own memory (the control).
 enum class Target { remote, local };
@@ -69,8 +71,10 @@ inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 /// JSON).
 struct BurstSample {
   BurstExperiment experiment;
-  int burst_index = -1;     ///< train: index of this burst from 0; -1 elsewhere
-  double gap_us = 0;        ///< measured mean gap: end of a burst to the start of the same producer's next
+  int burst_index = -1;  ///< train: index of this burst from 0; -1 elsewhere
+  /// Measured mean gap: end of a burst to the start of the same producer's next. Train: the gap before this burst (of
+  /// no meaning before the first, which meets an empty X-Stage)
+  double gap_us = 0;
   double issue_us = 0;      ///< mean issue time
   double issue_p5_us = 0;   ///< 5th percentile
   double issue_p95_us = 0;  ///< 95th percentile
@@ -96,6 +100,7 @@ struct Device {
   int compute_capability = 0;  ///< 90 for 9.0
   std::int64_t memory_bytes = 0;
   double clock_mhz = not_measured;  ///< maximum SM clock
+  bool operator==(const Device&) const = default;
 };
 
 struct NodeDescription {

@@ -70,6 +70,10 @@ struct Platform {
 /// The profile of one path. Throws InputError if the platform has none.
 [[nodiscard]] const PathProfile& path_profile(const Platform& platform, StorePath path);
 
+/// T_iss0 at one burst size, from a table with at least one point. Between points linear; beyond the last with the last
+/// slope, never falling; below the first never less than in proportion to the bytes.
+[[nodiscard]] double issue_floor_us(const std::vector<IssueFloorPoint>& points, double bytes_per_producer);
+
 /// Model numbers for K producers of B bytes each, or the reason why the profile cannot support one of them.
 struct OperatingPointOrReason {
   model::OperatingPoint point;

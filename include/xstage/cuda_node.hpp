@@ -1,0 +1,26 @@
+#pragma once
+/// Burst experiments on real GPUs: all devices of one process that can reach each other's memory.
+/// From compute capability 8.0; the bulk path from 9.0. Built without CUDA, these functions say so.
+
+#include <memory>
+#include <string>
+
+#include "xstage/node.hpp"
+
+namespace xstage {
+
+/// Why no GPU node can be made here ("no CUDA device", "driver supports CUDA 12.4, this build needs 13.0", ...); empty
+/// if one can.
+[[nodiscard]] std::string cuda_unavailable_reason();
+
+/// The GPUs, links, driver and clocks that are there: also with a single GPU. Throws DeviceError if there is none.
+[[nodiscard]] NodeDescription describe_cuda_devices();
+
+/// One line per ordered pair of GPUs without peer access, empty if all can reach each other.
+[[nodiscard]] std::string missing_peer_access();
+
+/// A node over all devices. Throws DeviceError naming what is missing: fewer than two GPUs, no peer access between two
+/// of them, memory, a driver that is too old. With `single_device` one GPU is enough and only local targets run.
+[[nodiscard]] std::unique_ptr<Node> make_cuda_node(bool single_device = false);
+
+}  // namespace xstage

@@ -1,0 +1,242 @@
+#include "audit/flips.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "audit/regime_audit.hpp"
+
+namespace xstage {
+
+namespace {
+
+/// Beyond these no kernel of today is near; a search that reaches them reports that the knob does not flip.
+constexpr double longest_gap_us = 1e9;
+constexpr double largest_tile_bytes = 1099511627776.0;  // 1 TiB
+
+/// One regime of one workload, evaluated with one value changed.
+class Probe {
+ public:
+  Probe(const Platform& platform, const Workload& workload, Regime regime)
+      : platform_(platform), workload_(workload), regime_(regime) {}
+
+  [[nodiscard]] Verdict with_gap(double gap_us) const {
+    Workload changed = workload_;
+    changed.gap_us = gap_us;
+    return verdict_of(platform_, changed, regime_);
+  }
+  [[nodiscard]] Verdict with_bytes(double bytes) const {
+    Workload changed = workload_;
+    changed.bytes = bytes;
+    return verdict_of(platform_, changed, regime_);
+  }
+  [[nodiscard]] Verdict with_producers(int producers) const {
+    Workload changed = workload_;
+    changed.producers = producers;
+    changed.coincident_producers = std::min(workload_.coincident_producers, producers);
+    return verdict_of(platform_, changed, regime_);
+  }
+  [[nodiscard]] Verdict with_coincident(int coincident) const {
+    Workload changed = workload_;
+    changed.coincident_producers = coincident;
+    return verdict_of(platform_, changed, regime_);
+  }
+
+ private:
+  const Platform& platform_;
+  const Workload& workload_;
+  Regime regime_;
+};
+
+bool passes(Verdict verdict) { return verdict == Verdict::piggyback; }
+
+std::string fails_or_unknown(Verdict verdict) {
+  return verdict == Verdict::reshape ? "fails" : "is beyond what the profile can decide";
+}
+
+/// Narrows [low, high], whose ends disagree, until they are neighbours in double precision or 200 steps have passed;
+/// returns the passing end.
+template <typename Passes>
+double bisect(double low, double high, Passes&& passes_at) {
+  const bool low_passes = passes_at(low);
+  for (int step = 0; step < 200; ++step) {
+    const double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high) {
+      break;
+    }
+    (passes_at(middle) == low_passes ? low : high) = middle;
+  }
+  return low_passes ? low : high;
+}
+
+Flip gap_flip(const Probe& probe, const Workload& workload, bool passing) {
+  Flip flip{{}, "gap", "microseconds", workload.gap_us, std::nullopt, {}};
+  const auto passes_at = [&](double gap_us) { return passes(probe.with_gap(gap_us)); };
+  if (passing) {
+    if (passes_at(0)) {
+      flip.meaning = "Passes at any gap, even none.";
+      return flip;
+    }
+    flip.flips_at = bisect(0, workload.gap_us, passes_at);
+    flip.meaning = fmt::format("A gap shorter than {:.2f} microseconds {}.", *flip.flips_at,
+                               fails_or_unknown(probe.with_gap(std::nextafter(*flip.flips_at, 0.0))));
+    return flip;
+  }
+  double high = std::max(1.0, workload.gap_us);
+  while (high < longest_gap_us && !passes_at(high)) {
+    high *= 2;
+  }
+  if (!passes_at(high)) {
+    flip.meaning = "No gap passes: what fails is the capacity bound, which does not depend on the gap.";
+    if (probe.with_gap(high) == Verdict::cannot_decide) {
+      flip.meaning = "A longer gap meets the rate bound, but the profile cannot decide the capacity bound.";
+    }
+    return flip;
+  }
+  flip.flips_at = bisect(workload.gap_us, high, passes_at);
+  flip.meaning = fmt::format("A gap of at least {:.2f} microseconds passes: move useful work between two remote tiles.",
+                             *flip.flips_at);
+  return flip;
+}
+
+/// The nearest tile size on the grid of the store width at which passing changes; `none` if there is none.
+std::optional<double> nearest_tile_flip(const Probe& probe, const Workload& workload, bool passing) {
+  const double width = store_width_bytes(workload.path);
+  std::int64_t same = std::llround(workload.bytes / width);
+  const auto passes_at = [&](std::int64_t stores) {
+    return passes(probe.with_bytes(static_cast<double>(stores) * width));
+  };
+  std::int64_t other = passing ? same : 1;
+  if (passing) {
+    const auto most = static_cast<std::int64_t>(largest_tile_bytes / width);
+    while (other < most && passes_at(other)) {
+      other = std::min(most, other * 2);
+    }
+  }
+  if (passes_at(other) == passing) {
+    return std::nullopt;
+  }
+  while (std::abs(other - same) > 1) {
+    const std::int64_t middle = same + (other - same) / 2;
+    (passes_at(middle) == passing ? same : other) = middle;
+  }
+  return static_cast<double>(other) * width;
+}
+
+Flip bytes_flip(const Probe& probe, const Workload& workload, bool passing) {
+  Flip flip{{}, "tile bytes", "bytes per producer", workload.bytes, std::nullopt, {}};
+  flip.flips_at = nearest_tile_flip(probe, workload, passing);
+  if (!flip.flips_at) {
+    flip.meaning = passing ? "Passes at any tile size." : "No tile size passes at this gap.";
+  } else if (passing) {
+    flip.meaning = fmt::format("A tile of {:.0f} bytes or more {} at this gap.", *flip.flips_at,
+                               fails_or_unknown(probe.with_bytes(*flip.flips_at)));
+  } else {
+    flip.meaning =
+        fmt::format("A tile of at most {:.0f} remote bytes passes if its gap stays as it is.", *flip.flips_at);
+  }
+  return flip;
+}
+
+/// A count at which passing changes, and the counts before it for which the profile has no answer.
+struct CountFlip {
+  std::optional<int> count;
+  std::optional<int> first_undecided;
+  std::optional<int> last_undecided;
+};
+
+/// Looks below the current count if it fails, above if it passes. A scan, not a bisection: Q(K) is interpolated between
+/// calibrated counts and need not be monotonic.
+template <typename VerdictAt>
+CountFlip nearest_count_flip(int current, int most, bool passing, VerdictAt&& verdict_at) {
+  CountFlip flip;
+  const int step = passing ? 1 : -1;
+  for (int count = current + step; count >= 1 && count <= most; count += step) {
+    const Verdict verdict = verdict_at(count);
+    if (passes(verdict) != passing) {
+      flip.count = count;
+      return flip;
+    }
+    if (verdict == Verdict::cannot_decide) {
+      flip.first_undecided = flip.first_undecided.value_or(count);
+      flip.last_undecided = count;
+    }
+  }
+  return flip;
+}
+
+/// What a user must know about counts that might pass, had they been calibrated.
+std::string undecided_counts(const CountFlip& flip) {
+  if (!flip.last_undecided) {
+    return "";
+  }
+  return fmt::format(" The profile cannot decide {} to {}.", *flip.last_undecided, *flip.first_undecided);
+}
+
+int most_producers(const Platform& platform, const Workload& workload) {
+  int most = 0;
+  for (const Device& device : platform.node.devices) {
+    most = most == 0 ? device.multiprocessors : std::min(most, device.multiprocessors);
+  }
+  return std::max(most, workload.producers);
+}
+
+Flip producers_flip(const Probe& probe, const Platform& platform, const Workload& workload, bool passing) {
+  Flip flip{{}, "producers", "producers", static_cast<double>(workload.producers), std::nullopt, {}};
+  const int most = most_producers(platform, workload);
+  const CountFlip found =
+      nearest_count_flip(workload.producers, most, passing, [&](int count) { return probe.with_producers(count); });
+  if (!found.count) {
+    flip.meaning = passing ? fmt::format("Passes with all {} multiprocessors storing.", most)
+                           : "Not even one producer passes." + undecided_counts(found);
+    return flip;
+  }
+  flip.flips_at = *found.count;
+  flip.meaning =
+      passing ? fmt::format("A count of {} {}.", *found.count, fails_or_unknown(probe.with_producers(*found.count)))
+              : fmt::format("At most {} CTAs that store remote tiles pass.", *found.count);
+  flip.meaning += undecided_counts(found);
+  return flip;
+}
+
+Flip coincident_flip(const Probe& probe, const Workload& workload, bool passing) {
+  const int current = coincident_producers(workload);
+  Flip flip{{}, "coincident producers", "producers", static_cast<double>(current), std::nullopt, {}};
+  const CountFlip found =
+      nearest_count_flip(current, workload.producers, passing, [&](int count) { return probe.with_coincident(count); });
+  if (!found.count) {
+    flip.meaning = passing ? fmt::format("Passes even when all {} producers coincide.", workload.producers)
+                           : "Staggering alone does not pass." + undecided_counts(found);
+    return flip;
+  }
+  flip.flips_at = *found.count;
+  flip.meaning =
+      passing ? fmt::format("{} that reach their tile boundary together: {}.", *found.count,
+                            fails_or_unknown(probe.with_coincident(*found.count)))
+              : fmt::format("Passes if at most {} reach their tile boundary together: stagger them.", *found.count);
+  flip.meaning += undecided_counts(found);
+  return flip;
+}
+
+}  // namespace
+
+std::vector<Flip> find_flips(const Platform& platform, const Workload& workload, Regime regime, Verdict verdict) {
+  if (verdict == Verdict::cannot_decide) {
+    return {};
+  }
+  const Probe probe(platform, workload, regime);
+  const bool passing = passes(verdict);
+  std::vector<Flip> flips{gap_flip(probe, workload, passing), bytes_flip(probe, workload, passing),
+                          producers_flip(probe, platform, workload, passing)};
+  if (regime == Regime::aligned) {
+    flips.push_back(coincident_flip(probe, workload, passing));
+  }
+  for (Flip& flip : flips) {
+    flip.regime = regime;
+  }
+  return flips;
+}
+
+}  // namespace xstage

@@ -1,0 +1,37 @@
+#pragma once
+/// Predictions of measured samples, from the gap that each sample measured. docs/fitting.md
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "xstage/calibrate.hpp"
+
+namespace xstage::calibrate {
+
+/// Periodic bursts and fixed work: the period law predicts both, the end of a run excepted, in which only slow
+/// producers are left and which counts for fixed work alone.
+[[nodiscard]] bool is_steady_state(BurstMode mode);
+
+/// An isolated, periodic or fixed-work sample beside its prediction.
+[[nodiscard]] ComparedSample compare_steady(const Platform& platform, const BurstSample& sample);
+
+/// The first burst with back-pressure, counted from 0; the number of bursts if there is none.
+struct Onset {
+  std::ptrdiff_t predicted = 0;
+  std::ptrdiff_t measured = 0;
+};
+
+struct ComparedTrain {
+  std::vector<ComparedSample> bursts;
+  std::optional<Onset> onset;  ///< none where the profile cannot predict the train
+};
+
+/// One train, its bursts in order. Aligned only: no equation describes how a free-running train disperses.
+[[nodiscard]] ComparedTrain compare_train(const Platform& platform, std::span<const BurstSample> train);
+
+/// Beyond the knee by the prediction or by the measurement, so that a wrong Q cannot hide its rows.
+[[nodiscard]] bool is_beyond_knee(const Platform& platform, const ComparedSample& isolated);
+
+}  // namespace xstage::calibrate

@@ -1,0 +1,24 @@
+#pragma once
+/// R and the producers' own rate, from free-running periodic bursts without a gap. docs/fitting.md
+
+#include "calibrate/rows.hpp"
+#include "xstage/platform.hpp"
+
+namespace xstage::calibrate {
+
+struct DrainFit {
+  Estimate drain_gb_per_s;
+  Estimate producer_drain_gb_per_s;
+  Rows drain_bound;  ///< the rows behind drain_gb_per_s, for the goodness of fit
+};
+
+/// `rows`: one path, one pair of devices.
+[[nodiscard]] DrainFit fit_drain(const Rows& rows);
+
+/// An estimate from values: their median and its bootstrap interval (none below two values).
+[[nodiscard]] Estimate median_estimate(const std::vector<double>& values);
+
+/// No estimate, and why.
+[[nodiscard]] Estimate no_estimate(std::string reason, int points);
+
+}  // namespace xstage::calibrate

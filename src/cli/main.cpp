@@ -1,0 +1,10 @@
+#include <unistd.h>
+
+#include <iostream>
+
+#include "cli/run.hpp"
+
+int main(int argument_count, char** arguments) {
+  const bool is_terminal = isatty(STDERR_FILENO) != 0;
+  return xstage::cli::run(argument_count, arguments, std::cout, std::cerr, is_terminal);
+}

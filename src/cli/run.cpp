@@ -1,0 +1,101 @@
+#include "cli/run.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <new>
+
+#include "cli/verbs.hpp"
+#include "xstage/error.hpp"
+#include "xstage/version.hpp"
+
+namespace xstage::cli {
+
+namespace {
+
+constexpr const char* description =
+    "Measures what a GPU node does with stores to a peer GPU, predicts their back-pressure,\n"
+    "and audits kernels whose epilogues store remotely.";
+
+constexpr const char* exit_codes =
+    "Exit codes: 0 good, 1 audit: test not passed, 2 usage, 3 bad input, 4 device or interrupted.\n"
+    "Times are microseconds; sizes are bytes and may carry a suffix (32KiB, 4MiB).";
+
+std::string quoted(std::string_view argument) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!argument.empty() && argument.find_first_not_of(plain) == std::string_view::npos) {
+    return std::string(argument);
+  }
+  std::string text = "'";
+  for (const char character : argument) {
+    text += character == '\'' ? std::string("'\\''") : std::string(1, character);
+  }
+  return text + "'";
+}
+
+/// The command line as a shell would accept it again. The tool's own folder says nothing about the measurement.
+std::string command_line(int argument_count, const char* const* arguments) {
+  std::string line = "xstage";
+  for (int index = 1; index < argument_count; ++index) {
+    line += " " + quoted(arguments[index]);
+  }
+  return line;
+}
+
+/// Help and version are answers; everything else that the parser throws is a usage error.
+ExitCode answer_parser(const CLI::App& tool, const CLI::ParseError& error, Console& console) {
+  const int code = tool.exit(error, console.out, console.err);
+  return code == 0 ? ExitCode::success : ExitCode::usage;
+}
+
+ExitCode complain(Console& console, ExitCode code, std::string_view message) {
+  console.err << "xstage: " << message << '\n';
+  return code;
+}
+
+ExitCode run_verb(CLI::App& tool, const Invocation& invocation, int argument_count, const char* const* arguments,
+                  Console& console) {
+  try {
+    tool.parse(argument_count, arguments);
+    return invocation.verb(console);
+  } catch (const CLI::ParseError& error) {
+    return answer_parser(tool, error, console);
+  } catch (const UsageError& error) {
+    return complain(console, ExitCode::usage, error.what());
+  } catch (const InputError& error) {
+    return complain(console, ExitCode::bad_input, error.what());
+  } catch (const DeviceError& error) {
+    return complain(console, ExitCode::device, error.what());
+  } catch (const Interrupted& error) {
+    return complain(console, ExitCode::device, error.what());
+  } catch (const std::bad_alloc&) {
+    return complain(console, ExitCode::device, "out of memory");
+  } catch (const std::exception& error) {
+    return complain(console, ExitCode::device, fmt::format("unexpected failure: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+int run(int argument_count, const char* const* arguments, std::ostream& out, std::ostream& err, bool progress_bar) {
+  Console console{out, err, progress_bar, command_line(argument_count, arguments)};
+  CLI::App tool{description, "xstage"};
+  tool.set_version_flag("--version", fmt::format("xstage {} (commit {})", tool_version(), source_commit()));
+  tool.footer(exit_codes);
+  tool.require_subcommand(1);
+  Invocation invocation;
+  add_devices(tool, invocation);
+  add_calibrate(tool, invocation);
+  add_fit(tool, invocation);
+  add_predict(tool, invocation);
+  add_validate(tool, invocation);
+  add_audit(tool, invocation);
+  ExitCode code = run_verb(tool, invocation, argument_count, arguments, console);
+  out.flush();
+  if (!out && (code == ExitCode::success || code == ExitCode::test_failed)) {
+    code = complain(console, ExitCode::bad_input, "the standard output cannot be written (disk full or pipe closed)");
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace xstage::cli

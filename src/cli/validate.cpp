@@ -1,0 +1,173 @@
+/// `xstage validate`: predicted against measured, on samples that the fit has not seen.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calibrate/error_summary.hpp"
+#include "cli/json_output.hpp"
+#include "cli/quantities.hpp"
+#include "cli/table.hpp"
+#include "cli/verbs.hpp"
+#include "cli/wording.hpp"
+#include "xstage/calibrate.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage::cli {
+
+namespace {
+
+struct ValidateOptions {
+  std::string platform;
+  std::string samples;
+  bool all = false;
+  bool rows = false;
+  bool json = false;
+};
+
+Json row_json(const ComparedSample& row) {
+  const BurstExperiment& experiment = row.sample.experiment;
+  return {{"path", name_of(experiment.path)},
+          {"mode", name_of(experiment.mode)},
+          {"regime", name_of(experiment.regime)},
+          {"direction", name_of(experiment.direction)},
+          {"filler", name_of(experiment.filler)},
+          {"source", experiment.source},
+          {"producers", experiment.producers},
+          {"bytes_per_producer", experiment.bytes},
+          {"held_out", experiment.held_out},
+          {"burst_index", row.sample.burst_index},
+          {"gap_us", row.sample.gap_us},
+          {"issue_us", row.sample.issue_us},
+          {"issue_slowest_us", row.sample.issue_slowest_us},
+          {"period_us", row.sample.period_us},
+          {"predicted_issue_us", row.predicted_issue_us},
+          {"predicted_period_us", row.predicted_period_us},
+          {"corrected_period_us", row.corrected_period_us},
+          {"completion_coupled_period_us", row.completion_coupled_period_us},
+          {"drain_time_us", row.drain_time_us}};
+}
+
+Json document(const ValidateOptions& options, const Platform& platform, const Validation& validation) {
+  Json errors = Json::array();
+  for (const ErrorSummary& error : validation.errors) {
+    errors.push_back({{"group", error.group},
+                      {"quantity", error.quantity},
+                      {"samples", error.samples},
+                      {"unit", error.in_bursts ? "bursts" : "fraction"},
+                      {"median_error", error.median},
+                      {"worst_error", error.worst}});
+  }
+  Json rows = Json::array();
+  for (const ComparedSample& row : validation.rows) {
+    rows.push_back(row_json(row));
+  }
+  return {{"schema", "xstage.validation/1"},
+          {"platform", platform.node.name},
+          {"held_out_only", !options.all},
+          {"errors", errors},
+          {"rows", rows}};
+}
+
+void print_group(std::ostream& out, const std::string& group, const std::vector<const ComparedSample*>& rows) {
+  const bool corrected = std::any_of(rows.begin(), rows.end(),
+                                     [](const ComparedSample* row) { return !std::isnan(row->corrected_period_us); });
+  std::vector<std::string> headings{"producers",        "bytes per\nproducer",  "burst",
+                                    "gap\nmeasured",    "issue time\nmeasured", "\npredicted",
+                                    "period\nmeasured", "\npredicted"};
+  if (corrected) {
+    headings.emplace_back("\nfixed work");
+  }
+  headings.emplace_back("\ncompletion-coupled");
+  Table table(headings);
+  for (const ComparedSample* row : rows) {
+    const BurstSample& sample = row->sample;
+    std::vector<std::string> cells{std::to_string(sample.experiment.producers),
+                                   std::to_string(sample.experiment.bytes),
+                                   sample.burst_index < 0 ? "-" : std::to_string(sample.burst_index),
+                                   fixed(sample.gap_us, 2),
+                                   fixed(sample.issue_us, 2),
+                                   fixed(row->predicted_issue_us, 2),
+                                   fixed(sample.period_us, 2),
+                                   fixed(row->predicted_period_us, 2)};
+    if (corrected) {
+      cells.push_back(fixed(row->corrected_period_us, 2));
+    }
+    cells.push_back(fixed(row->completion_coupled_period_us, 2));
+    table.add_row(cells);
+  }
+  out << '\n' << group << " (times in microseconds)\n";
+  table.print(out);
+}
+
+void print_rows(std::ostream& out, const Validation& validation) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<const ComparedSample*>> groups;
+  for (const ComparedSample& row : validation.rows) {
+    const std::string group = calibrate::group_name(row.sample.experiment);
+    if (groups[group].empty()) {
+      order.push_back(group);
+    }
+    groups[group].push_back(&row);
+  }
+  for (const std::string& group : order) {
+    print_group(out, group, groups[group]);
+  }
+}
+
+std::string error_text(const ErrorSummary& summary, double error) {
+  return summary.in_bursts ? fixed(error, 1) + " bursts" : percent(error);
+}
+
+void print_errors(std::ostream& out, const Validation& validation) {
+  Table table({"samples of", "error of", "samples", "median\nerror", "worst\nerror"});
+  table.left_align(2);
+  for (const ErrorSummary& error : validation.errors) {
+    table.add_row({error.group, error.quantity, std::to_string(error.samples), error_text(error, error.median),
+                   error_text(error, error.worst)});
+  }
+  table.print(out);
+}
+
+ExitCode validate_samples(Console& console, const ValidateOptions& options) {
+  const Platform platform = read_platform(options.platform);
+  const Validation validation = validate(platform, read_samples(options.samples), options.all);
+  if (validation.rows.empty()) {
+    throw InputError(fmt::format("{}: no {}sample of stores to a peer to compare with", options.samples,
+                                 options.all ? "" : "held-out "));
+  }
+  if (options.json) {
+    print_json(console.out, document(options, platform, validation));
+    return ExitCode::success;
+  }
+  console.out << "Platform " << node_line(platform.node) << '\n'
+              << fmt::format("Predicted against measured, {} {} samples\n\n", validation.rows.size(),
+                             options.all ? "fitted and held-out" : "held-out");
+  print_errors(console.out, validation);
+  if (options.rows) {
+    print_rows(console.out, validation);
+  }
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& tool, Invocation& invocation) {
+  auto options = std::make_shared<ValidateOptions>();
+  CLI::App* verb = tool.add_subcommand("validate", "Compare a profile's predictions with measured samples");
+  verb->add_option("--platform", options->platform, "platform profile (JSON)")->required();
+  verb->add_option("--samples", options->samples, "samples (CSV)")->required();
+  verb->add_flag("--all", options->all, "every sample, not only those held out from the fit");
+  verb->add_flag("--rows", options->rows, "every sample beside its prediction, not only the errors");
+  verb->add_flag("--json", options->json, json_help);
+  verb->callback([options, &invocation] {
+    invocation.verb = [options](Console& console) { return validate_samples(console, *options); };
+  });
+}
+
+}  // namespace xstage::cli

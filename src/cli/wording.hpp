@@ -1,0 +1,30 @@
+#pragma once
+/// The same words for the same thing in every verb's tables.
+
+#include <string>
+#include <string_view>
+
+#include "cli/table.hpp"
+#include "xstage/platform.hpp"
+
+namespace xstage::cli {
+
+/// "16-byte stores", "bulk copies".
+[[nodiscard]] std::string_view words_of(StorePath path);
+/// "aligned", "free-running".
+[[nodiscard]] std::string_view words_of(Regime regime);
+
+/// "h200x2: 2 x NVIDIA H200".
+[[nodiscard]] std::string node_line(const NodeDescription& node);
+
+/// The model's numbers at one (K, B), with units; what is not known says so.
+[[nodiscard]] Listing operating_point_listing(const OperatingPointOrReason& point);
+
+/// A name given on the command line: usage error, not bad input, if there is none such.
+[[nodiscard]] StorePath parse_path_option(const std::string& text);
+
+/// Option help that several verbs share.
+inline constexpr const char* path_help = "store path: store4, store8, store16 or bulk";
+inline constexpr const char* json_help = "machine-readable result on the standard output, and nothing else there";
+
+}  // namespace xstage::cli

@@ -1,0 +1,192 @@
+// The burst kernel: K producers (one CTA on its own SM each) store B bytes to a peer GPU, compute for a gap, and
+// repeat.
+//
+//   source GPU, producer p                         destination GPU, [slots][producers][stride]
+//   | align | burst 0 | gap | burst 1 | gap | ...  slot 0: p0 p1 .. pK | slot 1: p0 p1 .. pK | ...
+//           ^start    ^issued      (^visible)      burst n of producer p -> slot n mod slots
+//
+// Times are SM cycles, logged in shared memory and written out at the end, so that the log itself stores nothing while
+// bursts are in flight. %globaltimer at both ends ties the SMs' counters together.
+
+#include "node/cuda/burst_kernel.hpp"
+#include "node/cuda/gap_fillers.cuh"
+#include "node/cuda/stores.cuh"
+#include "node/cuda/waits.cuh"
+
+namespace xstage::cuda {
+namespace {
+
+extern __shared__ __align__(128) char shared_memory[];
+
+/// Start times agree across producers where the launch asks for it. False: a wait was aborted, leave.
+__device__ bool align(bool wanted, std::uint32_t& generation, const BurstParameters& parameters) {
+  if (!wanted) {
+    return true;
+  }
+  ++generation;
+  bool arrived = true;
+  if (threadIdx.x == 0) {
+    arrived = grid_barrier(generation, parameters);
+  }
+  return __syncthreads_and(arrived) != 0;
+}
+
+/// Where the next burst goes. Slots and destinations advance by one a burst; counters instead of divisions, which would
+/// stretch the shortest gap by 0.2 us.
+struct NextDestination {
+  int slot = 0;
+  int destination;
+
+  __device__ explicit NextDestination(const BurstParameters& parameters)
+      : destination(static_cast<int>(blockIdx.x) % parameters.destination_count) {}
+
+  __device__ char* address(const BurstParameters& parameters) const {
+    const std::int64_t row =
+        static_cast<std::int64_t>(slot) * parameters.producers + static_cast<std::int64_t>(blockIdx.x);
+    return parameters.destinations[destination] + row * parameters.stride_bytes;
+  }
+
+  __device__ void advance(const BurstParameters& parameters) {
+    slot = slot + 1 == parameters.slots ? 0 : slot + 1;
+    destination = destination + 1 == parameters.destination_count ? 0 : destination + 1;
+  }
+};
+
+template <StorePath Path>
+__device__ void issue_burst(char* destination, std::uint32_t base, const char* bulk_source,
+                            const BurstParameters& parameters) {
+  if constexpr (Path == StorePath::bulk) {
+    if (threadIdx.x == 0) {
+      bulk_burst(destination, parameters.bytes, bulk_source);
+    }
+  } else {
+    constexpr int words = Path == StorePath::store4 ? 1 : Path == StorePath::store8 ? 2 : 4;
+    store_burst<words>(destination, parameters.bytes, base);
+  }
+}
+
+/// After the barrier one thread's fence covers the whole CTA's stores (causality order is cumulative), as in a kernel
+/// that is about to raise a flag. A fence in every thread reads 1.2 us longer: eight warps' fences queue behind each
+/// other.
+template <StorePath Path>
+__device__ void wait_until_visible() {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if constexpr (Path == StorePath::bulk) {
+      wait_for_bulk_writes();
+    }
+    __threadfence_system();
+  }
+  __syncthreads();
+}
+
+template <StorePath Path>
+__global__ void __launch_bounds__(1024, 1) burst_kernel(const __grid_constant__ BurstParameters parameters) {
+  auto* log = reinterpret_cast<LoggedBurst*>(shared_memory + (Path == StorePath::bulk ? bulk_source_bytes : 0));
+  const bool leader = threadIdx.x == 0;
+  if constexpr (Path == StorePath::bulk) {
+    fill_bulk_source(shared_memory, payload_base(parameters.seed, blockIdx.x, 0));
+  }
+
+  std::uint32_t generation = 0;
+  std::uint64_t memory_position = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  std::uint32_t filler_result = 0;
+  bool running = true;
+  if (blockIdx.x == 0 && leader) {
+    running = peer_rendezvous(parameters);
+  }
+  running = __syncthreads_and(running) != 0 && align(true, generation, parameters);
+
+  const std::uint64_t start_cycle = cycle();
+  const std::uint64_t start_nanosecond = global_nanosecond();
+  std::uint64_t last_cycle = start_cycle;
+  int burst = 0;
+  int position_in_train = 0;
+  NextDestination next(parameters);
+  while (running && burst < parameters.bursts) {
+    if (parameters.stop_cycles != 0 && __syncthreads_or(leader && last_cycle - start_cycle > parameters.stop_cycles)) {
+      break;
+    }
+    // Before the clock is read: finding the address is not issue time (it read 60 ns).
+    char* destination = next.address(parameters);
+    const std::uint32_t base = payload_base(parameters.seed, blockIdx.x, static_cast<std::uint32_t>(burst));
+    running = align(parameters.align_every_burst || position_in_train == 0, generation, parameters);
+    if (!running) {
+      break;
+    }
+    const std::uint64_t start = cycle();
+    issue_burst<Path>(destination, base, shared_memory, parameters);
+    __syncthreads();
+    const std::uint64_t issued = cycle();
+    std::uint64_t visible = start_cycle;
+    const bool last_of_train = position_in_train + 1 == parameters.train_length;
+    if (parameters.measure_visible || last_of_train) {
+      wait_until_visible<Path>();
+      visible = cycle();
+    }
+    if (leader) {
+      log[burst] = {static_cast<std::uint32_t>(start - start_cycle), static_cast<std::uint32_t>(issued - start_cycle),
+                    static_cast<std::uint32_t>(visible - start_cycle)};
+    }
+    const std::uint32_t pause = last_of_train ? parameters.drain_cycles : parameters.gap_cycles;
+    filler_result ^= fill_gap((last_of_train ? visible : issued) + pause, parameters, memory_position);
+    __syncthreads();
+    last_cycle = cycle();
+    ++burst;
+    next.advance(parameters);
+    position_in_train = last_of_train ? 0 : position_in_train + 1;
+  }
+
+  const std::uint64_t end_cycle = cycle();
+  const std::uint64_t end_nanosecond = global_nanosecond();
+  if constexpr (Path == StorePath::bulk) {
+    if (leader) {
+      wait_for_bulk_writes();  // the source must outlive the copies that read it
+    }
+  }
+  for (int index = static_cast<int>(threadIdx.x); index < burst; index += static_cast<int>(blockDim.x)) {
+    parameters.log[static_cast<std::int64_t>(blockIdx.x) * parameters.bursts + index] = log[index];
+  }
+  if (leader) {
+    parameters.clocks[blockIdx.x] = {start_cycle, start_nanosecond, end_cycle, end_nanosecond,
+                                     static_cast<std::uint32_t>(burst)};
+  }
+  if (filler_result == 0xFFFFFFFFU) {
+    *parameters.sink = filler_result;
+  }
+}
+
+const void* kernel_of(StorePath path) {
+  switch (path) {
+    case StorePath::store4:
+      return reinterpret_cast<const void*>(&burst_kernel<StorePath::store4>);
+    case StorePath::store8:
+      return reinterpret_cast<const void*>(&burst_kernel<StorePath::store8>);
+    case StorePath::store16:
+      return reinterpret_cast<const void*>(&burst_kernel<StorePath::store16>);
+    case StorePath::bulk:
+      break;
+  }
+  return reinterpret_cast<const void*>(&burst_kernel<StorePath::bulk>);
+}
+
+}  // namespace
+
+std::int64_t required_shared_bytes(StorePath path, int bursts) {
+  const std::int64_t source = path == StorePath::bulk ? bulk_source_bytes : 0;
+  return source + static_cast<std::int64_t>(bursts) * static_cast<std::int64_t>(sizeof(LoggedBurst));
+}
+
+cudaError_t allow_shared_memory(StorePath path, int shared_bytes) {
+  return cudaFuncSetAttribute(kernel_of(path), cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+}
+
+cudaError_t launch_bursts(StorePath path, const BurstParameters& parameters, int threads, int shared_bytes,
+                          cudaStream_t stream) {
+  void* arguments[] = {const_cast<BurstParameters*>(&parameters)};
+  return cudaLaunchCooperativeKernel(kernel_of(path), dim3(static_cast<unsigned>(parameters.producers)),
+                                     dim3(static_cast<unsigned>(threads)), arguments,
+                                     static_cast<std::size_t>(shared_bytes), stream);
+}
+
+}  // namespace xstage::cuda

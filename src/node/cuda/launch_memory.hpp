@@ -1,0 +1,41 @@
+#pragma once
+// The device memory that burst launches of one GPU use: allocated once per node, reused by every experiment.
+
+#include "node/cuda/burst_parameters.hpp"
+#include "node/cuda/device_memory.hpp"
+
+namespace xstage::cuda {
+
+/// Enough that a rotation through it outlasts the destination's L2 cache several times (H200: 60 MiB).
+inline constexpr std::size_t receive_bytes = std::size_t{512} << 20U;
+/// Streamed by the memory_reads filler: several times the L2 cache as well.
+inline constexpr std::size_t filler_bytes = std::size_t{1} << 30U;
+/// Longest log of one producer; bounded by the shared memory that holds it during the run.
+inline constexpr int maximum_bursts = 4096;
+
+/// More SMs than any GPU has; a sender may have more of them than its receiver.
+inline constexpr std::size_t maximum_producers = 1024;
+
+struct LaunchMemory {
+  LaunchMemory(int device_index, int multiprocessors);
+
+  int device;
+  Stream stream;
+  DeviceBuffer receive;  // written by peers (or by this GPU for the local control)
+  DeviceBuffer filler;
+  DeviceBuffer log;            // [producers][bursts] LoggedBurst
+  DeviceBuffer clocks;         // [producers] ProducerClock
+  DeviceBuffer sender_clocks;  // [producers] ProducerClock, of whoever stored into `receive`
+  DeviceBuffer control;        // Control
+};
+
+/// Small words that a launch needs zeroed.
+struct Control {
+  std::uint32_t barrier;
+  std::uint32_t rendezvous;
+  std::uint32_t sink;
+  AbortReport abort_report;
+  unsigned long long mismatches;
+};
+
+}  // namespace xstage::cuda

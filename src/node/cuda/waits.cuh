@@ -1,0 +1,74 @@
+#pragma once
+// Clocks and bounded waits. Nothing here can hang: a wait that expires says where and for what, raises the abort flag
+// that every other wait polls, and the launch returns.
+
+#include <cuda/atomic>
+
+#include "node/cuda/burst_parameters.hpp"
+
+namespace xstage::cuda {
+
+__device__ inline std::uint64_t global_nanosecond() {
+  std::uint64_t value;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value)::"memory");
+  return value;
+}
+
+__device__ inline std::uint64_t cycle() {
+  std::uint64_t value;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(value)::"memory");
+  return value;
+}
+
+/// Spins until `*word >= expected` at `Scope`, relaxed: nothing is read behind it. False after the time-out or another
+/// wait's abort.
+template <::cuda::thread_scope Scope>
+__device__ inline bool wait_at_least(std::uint32_t* word, std::uint32_t expected, WaitSite site,
+                                     const BurstParameters& parameters) {
+  ::cuda::atomic_ref<std::uint32_t, Scope> value(*word);
+  ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system> raised(parameters.abort_report->raised);
+  const std::uint64_t deadline = global_nanosecond() + parameters.timeout_nanosecond;
+  while (true) {
+    const std::uint32_t seen = value.load(::cuda::memory_order_relaxed);
+    if (seen >= expected) {
+      return true;
+    }
+    if (raised.load(::cuda::memory_order_relaxed) != 0) {
+      return false;
+    }
+    if (global_nanosecond() > deadline) {
+      if (raised.exchange(1) == 0) {
+        parameters.abort_report->site = site;
+        parameters.abort_report->producer = blockIdx.x;
+        parameters.abort_report->expected = expected;
+        parameters.abort_report->seen = seen;
+      }
+      return false;
+    }
+  }
+}
+
+/// Barrier over all producers; called by one thread of each. `generation` counts from 1.
+/// It aligns and publishes nothing, so its arrival is relaxed. A release arrival waits until the CTA's remote stores
+/// are performed: measured with it, every burst met an empty X-Stage (period V/R + 1 us at any gap), which is the
+/// completion-coupled schedule and not the one under test.
+__device__ inline bool grid_barrier(std::uint32_t generation, const BurstParameters& parameters) {
+  ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_device> arrivals(*parameters.barrier);
+  arrivals.fetch_add(1, ::cuda::memory_order_relaxed);
+  return wait_at_least<::cuda::thread_scope_device>(parameters.barrier,
+                                                    generation * static_cast<std::uint32_t>(parameters.producers),
+                                                    WaitSite::grid_barrier, parameters);
+}
+
+/// Both directions at once: neither GPU starts before the other is on its SMs.
+__device__ inline bool peer_rendezvous(const BurstParameters& parameters) {
+  if (parameters.peer_rendezvous == nullptr) {
+    return true;
+  }
+  ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system> peer(*parameters.peer_rendezvous);
+  peer.store(1, ::cuda::memory_order_relaxed);
+  return wait_at_least<::cuda::thread_scope_system>(parameters.own_rendezvous, 1, WaitSite::peer_rendezvous,
+                                                    parameters);
+}
+
+}  // namespace xstage::cuda

@@ -1,0 +1,50 @@
+#pragma once
+/// A bundle of equal links in one direction; packets are sprayed over them in turn.
+
+#include <algorithm>
+#include <vector>
+
+#include "node/simulated/time.hpp"
+
+namespace xstage::simulated {
+
+class Links {
+ public:
+  explicit Links(int count) : free_at_(static_cast<std::size_t>(count)) {}
+
+  /// When the next packet can start.
+  [[nodiscard]] Picoseconds ready_at() const { return free_at_[next_]; }
+
+  /// Sends a packet that is there at `time` and takes `duration` on its link; returns when it is through.
+  Picoseconds send(Picoseconds time, Picoseconds duration) {
+    Picoseconds& link = free_at_[next_];
+    link = std::max(link, time) + duration;
+    const Picoseconds done = link;
+    next_ = next_ + 1 == free_at_.size() ? 0 : next_ + 1;
+    return done;
+  }
+
+ private:
+  std::vector<Picoseconds> free_at_;
+  std::size_t next_ = 0;
+};
+
+/// Credits of one source towards one destination: so many packets sent and not acknowledged.
+class FabricCredits {
+ public:
+  explicit FabricCredits(int packets) : acknowledged_at_(static_cast<std::size_t>(packets)) {}
+
+  /// When the next packet has a credit.
+  [[nodiscard]] Picoseconds ready_at() const { return acknowledged_at_[next_]; }
+
+  void spend(Picoseconds acknowledged_at) {
+    acknowledged_at_[next_] = acknowledged_at;
+    next_ = next_ + 1 == acknowledged_at_.size() ? 0 : next_ + 1;
+  }
+
+ private:
+  std::vector<Picoseconds> acknowledged_at_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace xstage::simulated

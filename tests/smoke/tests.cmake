@@ -1,0 +1,19 @@
+# Tests of the tool as a user meets it, and of the scripts that watch the repository.
+function(xstage_python_test name file)
+  add_test(NAME ${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/smoke/${file}")
+  set_tests_properties(${name} PROPERTIES LABELS smoke TIMEOUT 300)
+endfunction()
+
+xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
+xstage_python_test(scripts.check_results check_results_test.py)
+if(TARGET xstage_tool)
+  xstage_python_test(smoke.tool tool_test.py)
+  set_tests_properties(smoke.tool PROPERTIES ENVIRONMENT "XSTAGE_TOOL=$<TARGET_FILE:xstage_tool>")
+  if(XSTAGE_SANITIZE)
+    set_property(TEST smoke.tool APPEND PROPERTY ENVIRONMENT XSTAGE_SANITIZED=1)
+  endif()
+endif()
+
+# Measurements belong to the kernels that they measured.
+add_test(NAME repository.results_match_kernels
+  COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/check_results.py")
