@@ -11,6 +11,8 @@ if [ ! -x "$tool" ]; then
 fi
 tool=$(cd "$(dirname "$tool")" && pwd)/$(basename "$tool")
 output=$(dirname "$tool")/demo
+output=${output#"$source"/}
+cd "$source"
 mkdir -p "$output"
 
 step=0
@@ -29,7 +31,12 @@ look() {
 
 show() {
   printf '$ xstage'
-  printf ' %s' "$@" | sed "s|$source/||g; s|$output|demo|g"
+  for word in "$@"; do
+    case $word in
+      *' '*) printf " '%s'" "$word" ;;
+      *) printf ' %s' "$word" ;;
+    esac
+  done
   printf '\n\n'
   "$tool" "$@"
 }
@@ -56,25 +63,29 @@ fit_recorded_samples() {
   look "A store to a peer GPU is accepted long before it arrives; three numbers per store path say how much of that a" \
     "node bears. Look at R (what drains), T_iss0 (what an unhindered burst costs its CTA) and Q (what may be" \
     "outstanding)."
-  show fit "$source/profiles/h200x2-samples.csv" -o "$output/h200x2.json"
+  show fit profiles/h200x2-samples.csv -o "$output/h200x2.json"
 }
 
 compare_held_out() {
   heading "Predicted against measured, on samples that the fit has not seen"
-  look "First the errors, then every sample. Look at the period: the burst-gap model follows it across the corner," \
-    "while 'completion-coupled' is what it would be if each CTA waited until its stores arrive."
-  show validate --platform "$output/h200x2.json" --samples "$source/profiles/h200x2-samples.csv" --rows
+  look "First the errors of every group of samples, then one gap sweep sample by sample. Look at the period: the" \
+    "burst-gap model follows it across the corner, while 'completion-coupled' is what it would be if each CTA waited" \
+    "until its stores arrive."
+  show validate --platform "$output/h200x2.json" --samples profiles/h200x2-samples.csv
+  printf '\n'
+  show validate --platform "$output/h200x2.json" --samples profiles/h200x2-samples.csv --rows \
+    --group '16-byte stores, periodic, free-running'
 }
 
 audit_kernels() {
   heading "Audit a kernel with a long gap: an attention output tile and its Q-loop"
   look "Look at the verdicts. Phase-shifted, the stores hide behind the next tile. If all CTAs stored at the same" \
     "moment, 4 MiB would arrive at once: see what that costs, and how many would have to be staggered."
-  show_audit --platform "$output/h200x2.json" "$source/examples/workloads/attention-tile-h200.json"
+  show_audit --platform "$output/h200x2.json" "examples/workloads/attention-tile-h200.json"
   heading "Audit a kernel with a short gap: a fine-grained MoE Linear-2 tile"
   look "The same tile, but the next one is computed before the last has drained: the stores stall the tensor cores." \
     "Look at the price per tile, and at the gap and the tile size from which on the test would pass."
-  show_audit --platform "$output/h200x2.json" "$source/examples/workloads/moe-linear2-tile-h200.json"
+  show_audit --platform "$output/h200x2.json" "examples/workloads/moe-linear2-tile-h200.json"
 }
 
 close_the_loop() {

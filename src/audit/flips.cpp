@@ -89,7 +89,7 @@ Flip gap_flip(const Probe& probe, const Workload& workload, bool passing) {
     high *= 2;
   }
   if (!passes_at(high)) {
-    flip.meaning = "No gap passes: what fails is the capacity bound, which does not depend on the gap.";
+    flip.meaning = "No gap passes: the capacity bound fails whatever the gap.";
     if (probe.with_gap(high) == Verdict::cannot_decide) {
       flip.meaning = "A longer gap meets the rate bound, but the profile cannot decide the capacity bound.";
     }

@@ -137,8 +137,7 @@ ComparedTrain compare_train(const Platform& platform, std::span<const BurstSampl
   for (const BurstSample& sample : train) {
     compared.bursts.push_back(drained(at, sample));
   }
-  const bool aligned = train.front().experiment.regime == Regime::aligned;
-  if (at.usable && at.capacity_known && aligned && starts_and_counts_up(train)) {
+  if (at.usable && at.capacity_known && starts_and_counts_up(train)) {
     predict_train(at.point, compared.bursts);
     compared.onset = onset_of(at.point, compared.bursts);
   }

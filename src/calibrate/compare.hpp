@@ -28,7 +28,8 @@ struct ComparedTrain {
   std::optional<Onset> onset;  ///< none where the profile cannot predict the train
 };
 
-/// One train, its bursts in order. Aligned only: no equation describes how a free-running train disperses.
+/// One train, its bursts in order. In both regimes all producers start a train together; free-running ones stay
+/// together up to their first stall, so that the backlog recursion holds up to the onset of back-pressure.
 [[nodiscard]] ComparedTrain compare_train(const Platform& platform, std::span<const BurstSample> train);
 
 /// Beyond the knee by the prediction or by the measurement, so that a wrong Q cannot hide its rows.

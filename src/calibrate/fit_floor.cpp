@@ -78,14 +78,17 @@ std::vector<IssueFloorPoint> floor_table(const Rows& below_knee) {
     by_bytes[row->experiment.bytes].push_back(row->issue_us);
   }
   std::vector<std::vector<double>> groups;
+  groups.reserve(by_bytes.size());
   for (const auto& [bytes, times] : by_bytes) {
     groups.push_back(times);
   }
   const std::vector<double> levels = isotonic_medians(groups);
   std::vector<IssueFloorPoint> table;
-  for (const auto& [bytes, times] : by_bytes) {
-    table.push_back({static_cast<double>(bytes), levels[table.size()]});
-  }
+  table.reserve(by_bytes.size());
+  std::transform(by_bytes.begin(), by_bytes.end(), levels.begin(), std::back_inserter(table),
+                 [](const auto& size, double level) {
+                   return IssueFloorPoint{static_cast<double>(size.first), level};
+                 });
   return table;
 }
 

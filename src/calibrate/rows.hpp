@@ -1,6 +1,7 @@
 #pragma once
 /// Which samples a fit looks at, and the quantities that it reads off one.
 
+#include <tuple>
 #include <vector>
 
 #include "xstage/files.hpp"
@@ -21,7 +22,10 @@ using Rows = std::vector<const BurstSample*>;
 struct DevicePair {
   int source = 0;
   int destination = 0;
-  auto operator<=>(const DevicePair&) const = default;
+  bool operator==(const DevicePair&) const = default;
+  bool operator<(const DevicePair& other) const {
+    return std::tie(source, destination) < std::tie(other.source, other.destination);
+  }
 };
 
 /// Rows that a fit may use: not held out, remote, one way to one destination, gap spent spinning. Both directions,

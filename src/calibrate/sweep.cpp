@@ -25,10 +25,9 @@ constexpr double bytes_per_us_per_gb_per_s = 1000;
 double expected_drain(const std::string& links) {
   int count = 0;
   double each = 0;
-  if (std::sscanf(links.c_str(), "%d %*[^,], %lf GB/s each", &count, &each) == 2 && count > 0 && each > 0) {
-    return drained_share_of_link_rate * count * each;
-  }
-  return expected_drain_gb_per_s;
+  int end = 0;
+  const bool understood = std::sscanf(links.c_str(), "%d NVLink, %lf GB/s each%n", &count, &each, &end) == 2 && end > 0;
+  return understood && count > 0 && each > 0 ? drained_share_of_link_rate * count * each : expected_drain_gb_per_s;
 }
 
 /// Enough bursts for a steady state: about half a millisecond of them.

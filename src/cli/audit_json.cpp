@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "audit/regime_audit.hpp"
 #include "cli/audit_report.hpp"
 
 namespace xstage::cli {
@@ -50,9 +51,15 @@ Json audit_json(const Platform& platform, const Audit& audit) {
                      {"flips_at", flip.flips_at ? Json(*flip.flips_at) : Json(nullptr)},
                      {"meaning", flip.meaning}});
   }
+  const Workload& workload = audit.workload;
+  const auto numbers_at = [&](int producers) {
+    return to_json(operating_point(platform, workload.path, producers, workload.bytes));
+  };
   return {{"schema", "xstage.audit/1"},
           {"platform", platform.node.name},
-          {"workload", workload_json(audit.workload)},
+          {"workload", workload_json(workload)},
+          {"operating_point", numbers_at(workload.producers)},
+          {"coincident_operating_point", numbers_at(coincident_producers(workload))},
           {"phase_shifted", regime_json(audit.phase_shifted)},
           {"aligned", regime_json(audit.aligned)},
           {"flips", flips}};

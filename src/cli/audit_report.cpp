@@ -81,7 +81,7 @@ void print_regimes(std::ostream& out, const Audit& audit) {
 
 void print_reasons(std::ostream& out, const RegimeAudit& regime) {
   for (const std::string& reason : regime.reasons) {
-    out << "  " << words_of(regime.regime) << ": " << reason << '\n';
+    out << "  not known for " << words_of(regime.regime) << " producers: " << reason << '\n';
   }
 }
 

@@ -25,10 +25,21 @@ namespace {
 struct ValidateOptions {
   std::string platform;
   std::string samples;
+  std::string group;  ///< empty: every group
   bool all = false;
   bool rows = false;
   bool json = false;
 };
+
+/// Keeps the groups whose name holds the text.
+Validation only_groups(Validation validation, const std::string& text) {
+  std::erase_if(validation.errors,
+                [&](const ErrorSummary& error) { return error.group.find(text) == std::string::npos; });
+  std::erase_if(validation.rows, [&](const ComparedSample& row) {
+    return calibrate::group_name(row.sample.experiment).find(text) == std::string::npos;
+  });
+  return validation;
+}
 
 Json row_json(const ComparedSample& row) {
   const BurstExperiment& experiment = row.sample.experiment;
@@ -136,10 +147,12 @@ void print_errors(std::ostream& out, const Validation& validation) {
 
 ExitCode validate_samples(Console& console, const ValidateOptions& options) {
   const Platform platform = read_platform(options.platform);
-  const Validation validation = validate(platform, read_samples(options.samples), options.all);
+  const Validation validation =
+      only_groups(validate(platform, read_samples(options.samples), options.all), options.group);
   if (validation.rows.empty()) {
-    throw InputError(fmt::format("{}: no {}sample of stores to a peer to compare with", options.samples,
-                                 options.all ? "" : "held-out "));
+    throw InputError(fmt::format("{}: no {}sample of stores to a peer to compare with{}", options.samples,
+                                 options.all ? "" : "held-out ",
+                                 options.group.empty() ? "" : " in a group named '" + options.group + "'"));
   }
   if (options.json) {
     print_json(console.out, document(options, platform, validation));
@@ -163,6 +176,7 @@ void add_validate(CLI::App& tool, Invocation& invocation) {
   verb->add_option("--platform", options->platform, "platform profile (JSON)")->required();
   verb->add_option("--samples", options->samples, "samples (CSV)")->required();
   verb->add_flag("--all", options->all, "every sample, not only those held out from the fit");
+  verb->add_option("--group", options->group, "only groups whose name holds this text (\"periodic, aligned\")");
   verb->add_flag("--rows", options->rows, "every sample beside its prediction, not only the errors");
   verb->add_flag("--json", options->json, json_help);
   verb->callback([options, &invocation] {

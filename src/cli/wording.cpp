@@ -30,7 +30,7 @@ std::string node_line(const NodeDescription& node) {
   if (node.devices.empty()) {
     return node.name;
   }
-  return fmt::format("{}: {} x {} ({} multiprocessors each)", node.name, node.devices.size(), node.devices[0].name,
+  return fmt::format("{}: {} x {}, {} multiprocessors each", node.name, node.devices.size(), node.devices[0].name,
                      node.devices[0].multiprocessors);
 }
 

@@ -56,6 +56,11 @@ class Calibrated(ToolTest):
         table = run("validate", "--platform", self.profile, "--samples", self.samples, "--rows")
         self.assert_code(table, 0)
         self.assertIn("median", table.stdout)
+        group = self.json_of(run("validate", "--platform", self.profile, "--samples", self.samples, "--group",
+                                 "periodic, aligned", "--json"))
+        self.assertEqual({(row["mode"], row["regime"]) for row in group["rows"]}, {("periodic", "aligned")})
+        self.assert_fails(run("validate", "--platform", self.profile, "--samples", self.samples, "--group", "nothing"),
+                          3, "'nothing'")
         self.assertIn("microseconds", table.stdout)
 
     def test_predict_and_audit_use_the_profile(self):

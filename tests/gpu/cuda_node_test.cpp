@@ -205,9 +205,8 @@ TEST(BurstLauncher, AWaitForAPeerThatNeverComesEndsAndSaysSo) {
   parameters.abort_report = &control->abort_report;
   parameters.sink = &control->sink;
   parameters.own_rendezvous = &control->rendezvous;
-  std::uint32_t* nobody = nullptr;
-  ASSERT_EQ(cudaMalloc(&nobody, sizeof(*nobody)), cudaSuccess);
-  parameters.peer_rendezvous = nobody;
+  const cuda::DeviceBuffer nobody(0, sizeof(std::uint32_t), "a peer that never answers");
+  parameters.peer_rendezvous = nobody.as<std::uint32_t>();
   parameters.timeout_nanosecond = 20'000'000;
   ASSERT_EQ(cuda::launch_bursts(StorePath::store16, parameters, 64, 1024, memory.stream.get()), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(memory.stream.get()), cudaSuccess);
@@ -216,7 +215,6 @@ TEST(BurstLauncher, AWaitForAPeerThatNeverComesEndsAndSaysSo) {
   EXPECT_EQ(report.site, cuda::WaitSite::peer_rendezvous);
   EXPECT_EQ(report.expected, 1U);
   EXPECT_EQ(report.seen, 0U);
-  EXPECT_EQ(cudaFree(nobody), cudaSuccess);
   // The same memory serves the next launch.
   EXPECT_EQ(local.launcher->run(local.experiment, {4, 4, 0}, {0}).front().mismatched_words, 0U);
 }

@@ -111,7 +111,8 @@ TEST(SimulatedNode, SameSeedSameSamplesInAnyOrder) {
 
 TEST(SimulatedNode, ATraceIsCausal) {
   for (const BurstExperiment& e : one_of_each()) {
-    for (const auto& source : simulated::simulate(simulated_preset("h200x2"), e).sources) {
+    const auto result = simulated::simulate(simulated_preset("h200x2"), e);
+    for (const auto& source : result.sources) {
       for (const auto& producer : source.trace.producers) {
         double clock = 0;
         for (const auto& burst : producer) {

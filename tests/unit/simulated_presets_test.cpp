@@ -90,7 +90,8 @@ TEST(SimulatedH200, ArbitrationIsUnfair) {
     e.bytes = 64 * kib;
     e.bursts = 12;
     std::vector<double> times;
-    for (const auto& bursts : simulated::simulate(simulated_preset("h200x2"), e).sources.front().trace.producers) {
+    const auto result = simulated::simulate(simulated_preset("h200x2"), e);
+    for (const auto& bursts : result.sources.front().trace.producers) {
       times.push_back(bursts.back().issued_us - bursts.front().start_us);
     }
     return *std::min_element(times.begin(), times.end()) / *std::max_element(times.begin(), times.end());

@@ -105,7 +105,7 @@ NodeDescription describe(const ManagementLibrary* management) {
     node.driver = management->driver_version();
     const auto links = management->links(pci_bus_id(0));
     node.links =
-        links ? fmt::format("{} NVLinks a GPU, {} MB/s each way", links->active_links, links->megabytes_per_second_each)
+        links ? fmt::format("{} NVLink, {:.2f} GB/s each", links->active_links, links->megabytes_per_second_each / 1000)
               : "no NVLink";
   }
   int runtime = 0;

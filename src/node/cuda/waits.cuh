@@ -24,10 +24,10 @@ __device__ inline std::uint64_t cycle() {
 /// wait's abort.
 template <::cuda::thread_scope Scope>
 __device__ inline bool wait_at_least(std::uint32_t* word, std::uint32_t expected, WaitSite site,
-                                     const BurstParameters& parameters) {
+                                     std::uint64_t timeout_nanosecond, const BurstParameters& parameters) {
   ::cuda::atomic_ref<std::uint32_t, Scope> value(*word);
   ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system> raised(parameters.abort_report->raised);
-  const std::uint64_t deadline = global_nanosecond() + parameters.timeout_nanosecond;
+  const std::uint64_t deadline = global_nanosecond() + timeout_nanosecond;
   while (true) {
     const std::uint32_t seen = value.load(::cuda::memory_order_relaxed);
     if (seen >= expected) {
@@ -57,7 +57,7 @@ __device__ inline bool grid_barrier(std::uint32_t generation, const BurstParamet
   arrivals.fetch_add(1, ::cuda::memory_order_relaxed);
   return wait_at_least<::cuda::thread_scope_device>(parameters.barrier,
                                                     generation * static_cast<std::uint32_t>(parameters.producers),
-                                                    WaitSite::grid_barrier, parameters);
+                                                    WaitSite::grid_barrier, parameters.timeout_nanosecond, parameters);
 }
 
 /// Both directions at once: neither GPU starts before the other is on its SMs.
@@ -67,8 +67,9 @@ __device__ inline bool peer_rendezvous(const BurstParameters& parameters) {
   }
   ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system> peer(*parameters.peer_rendezvous);
   peer.store(1, ::cuda::memory_order_relaxed);
+  // Half the time-out: the other producers wait at the barrier meanwhile, and the report must name the cause.
   return wait_at_least<::cuda::thread_scope_system>(parameters.own_rendezvous, 1, WaitSite::peer_rendezvous,
-                                                    parameters);
+                                                    parameters.timeout_nanosecond / 2, parameters);
 }
 
 }  // namespace xstage::cuda

@@ -6,7 +6,11 @@
 namespace xstage::simulated {
 
 StorePipeline::StorePipeline(const StorePathTiming& timing, std::int64_t packets_per_burst, Picoseconds crossbar)
-    : timing_(timing), packets_per_burst_(packets_per_burst), crossbar_(crossbar) {
+    : timing_(timing),
+      packets_per_burst_(packets_per_burst),
+      crossbar_(crossbar),
+      last_enter_(-timing.issue_interval),
+      last_leave_(-timing.egress_interval) {
   const auto reach = static_cast<std::uint64_t>(timing.queue_packets + timing.window_packets + 2);
   const std::uint64_t slots = std::bit_ceil(reach);
   mask_ = static_cast<std::int64_t>(slots) - 1;

@@ -69,8 +69,8 @@ class StorePipeline {
   std::int64_t left_ = 0;
   std::int64_t taken_ = 0;
   Picoseconds first_store_ = 0;
-  Picoseconds last_enter_ = 0;
-  Picoseconds last_leave_ = 0;
+  Picoseconds last_enter_;
+  Picoseconds last_leave_;
   bool open_ = false;
 };
 

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# One call on a machine with two or more GPUs: tests, a full calibration twice, its checks, and a short table.
+#   scripts/gpu_session.sh BUILD_FOLDER OUTPUT_FOLDER
+# BUILD_FOLDER holds `xstage` and `gpu_tests` (build/release). Every step has its own time limit, so a hang ends itself.
+set -u
+build=${1:?BUILD_FOLDER: where xstage and gpu_tests are}
+output=${2:?OUTPUT_FOLDER: where samples, profiles and logs go}
+mkdir -p "$output"
+failed=0
+
+step() { # step SECONDS NAME COMMAND...: runs, logs, prints one line
+  local limit=$1 name=$2 start
+  shift 2
+  start=$(date +%s.%N)
+  if timeout "$limit" "$@" >"$output/$name.log" 2>&1; then
+    printf '%-28s passed   %6.1f s\n' "$name" "$(awk -v from="$start" -v to="$(date +%s.%N)" 'BEGIN { print to - from }')"
+  else
+    printf '%-28s FAILED (exit %d)\n' "$name" $?
+    tail -n 15 "$output/$name.log"
+    failed=1
+  fi
+}
+
+tool=$build/xstage
+step 20 devices "$tool" devices
+[ -x "$build/gpu_tests" ] && step 120 gpu_tests "$build/gpu_tests"
+step 90 calibrate "$tool" calibrate --node cuda -o "$output/profile.json" --samples "$output/samples.csv"
+step 90 calibrate_again "$tool" calibrate --node cuda -o "$output/profile-again.json" --samples "$output/samples-again.csv"
+step 30 validate "$tool" validate --platform "$output/profile.json" --samples "$output/samples.csv"
+step 30 validate_other_run "$tool" validate --platform "$output/profile.json" --samples "$output/samples-again.csv"
+if command -v compute-sanitizer >/dev/null && [ -x "$build/gpu_tests" ]; then
+  # Local targets only: the tools replay kernels, and waits across GPUs would hang.
+  step 120 sanitizer_memcheck compute-sanitizer --error-exitcode 9 "$build/gpu_tests" --gtest_filter='*Local*:BurstLauncher.*'
+fi
+tail -n 25 "$output/validate.log"
+exit $failed
