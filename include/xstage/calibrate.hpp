@@ -29,7 +29,8 @@ struct ComparedSample {
   BurstSample sample;
   double predicted_issue_us = not_measured;
   double predicted_period_us = not_measured;
-  double corrected_period_us = not_measured;  ///< with the corner correction, free-running only
+  double corrected_period_us = not_measured;  ///< fixed work only: model::free_running::fixed_work_period_us
+  double uneven_issue_us = not_measured;      ///< trains only: model::uneven_train_issue_us
   double completion_coupled_period_us = not_measured;
   double drain_time_us = not_measured;  ///< V/R
 };

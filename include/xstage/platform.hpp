@@ -47,6 +47,8 @@ struct PathProfile {
   int threads = 256;
   Estimate drain_gb_per_s;           ///< R, aggregate, 1 GB/s = 1e9 bytes/s
   Estimate producer_drain_gb_per_s;  ///< one producer's own bound, R(K) = min(K * this, R)
+  /// How unevenly arbitration shares the drain between two halves of the producers, 0 (even) to 1; see dispersion.hpp
+  Estimate drain_unevenness;
   std::vector<IssueFloorPoint> issue_floor;
   std::string issue_floor_reason;  ///< set when issue_floor is empty
   std::vector<CapacityPoint> capacity;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "calibrate/corner.hpp"
+#include "xstage/dispersion.hpp"
 
 namespace xstage::calibrate {
 namespace {
@@ -55,9 +55,12 @@ void predict_periodic(const OperatingPointOrReason& at, ComparedSample& compared
     return;
   }
   if (compared.sample.experiment.regime == Regime::free_running) {
-    compared.predicted_issue_us = model::free_running::issue_us(at.point, gap);
     compared.predicted_period_us = model::free_running::period_us(at.point, gap);
-    compared.corrected_period_us = corrected_period_us(at.point, gap);
+    if (compared.sample.experiment.mode == BurstMode::fixed_work) {
+      compared.corrected_period_us = model::free_running::fixed_work_period_us(at.point, gap);
+    } else {
+      compared.predicted_issue_us = model::free_running::issue_us(at.point, gap);
+    }
   } else if (at.capacity_known) {
     compared.predicted_issue_us = model::aligned::issue_us(at.point, gap);
     compared.predicted_period_us = model::aligned::period_us(at.point, gap);
@@ -85,17 +88,35 @@ void predict_train(const model::OperatingPoint& point, std::vector<ComparedSampl
   }
 }
 
+/// The same train with halves of producers that drain unevenly.
+void predict_uneven_train(const model::OperatingPoint& point, double unevenness, std::vector<ComparedSample>& bursts) {
+  std::vector<double> gaps;
+  for (const ComparedSample& burst : bursts) {
+    const double gap = burst.sample.gap_us;
+    if (!gaps.empty() && !is_gap(gap)) {
+      return;
+    }
+    gaps.push_back(gaps.empty() ? 0 : gap);
+  }
+  std::vector<double> issue(gaps.size());
+  model::uneven_train_issue_us(point, unevenness, gaps, issue);
+  for (std::size_t burst = 0; burst < bursts.size(); ++burst) {
+    bursts[burst].uneven_issue_us = issue[burst];
+  }
+}
+
 /// model::onset_of_backpressure with "never" read as "after the last burst", so that a difference means something.
 std::ptrdiff_t onset_or_end(const std::vector<double>& issue_us, const model::OperatingPoint& point) {
   const std::ptrdiff_t onset = model::onset_of_backpressure(issue_us, point.issue_floor_us, onset_tolerance(point));
   return onset < 0 ? static_cast<std::ptrdiff_t>(issue_us.size()) : onset;
 }
 
-std::optional<Onset> onset_of(const model::OperatingPoint& point, const std::vector<ComparedSample>& bursts) {
+std::optional<Onset> onset_of(const model::OperatingPoint& point, const std::vector<ComparedSample>& bursts,
+                              double ComparedSample::*prediction) {
   std::vector<double> predicted;
   std::vector<double> measured;
   for (const ComparedSample& burst : bursts) {
-    predicted.push_back(burst.predicted_issue_us);
+    predicted.push_back(burst.*prediction);
     measured.push_back(burst.sample.issue_us);
   }
   if (!std::all_of(predicted.begin(), predicted.end(), [](double issue) { return std::isfinite(issue); })) {
@@ -139,7 +160,12 @@ ComparedTrain compare_train(const Platform& platform, std::span<const BurstSampl
   }
   if (at.usable && at.capacity_known && starts_and_counts_up(train)) {
     predict_train(at.point, compared.bursts);
-    compared.onset = onset_of(at.point, compared.bursts);
+    compared.onset = onset_of(at.point, compared.bursts, &ComparedSample::predicted_issue_us);
+    const Estimate& unevenness = path_profile(platform, train.front().experiment.path).drain_unevenness;
+    if (unevenness.value && std::isfinite(at.point.capacity_bytes)) {
+      predict_uneven_train(at.point, *unevenness.value, compared.bursts);
+      compared.uneven_onset = onset_of(at.point, compared.bursts, &ComparedSample::uneven_issue_us);
+    }
   }
   return compared;
 }

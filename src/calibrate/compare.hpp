@@ -25,7 +25,8 @@ struct Onset {
 
 struct ComparedTrain {
   std::vector<ComparedSample> bursts;
-  std::optional<Onset> onset;  ///< none where the profile cannot predict the train
+  std::optional<Onset> onset;         ///< by the backlog recursion; none where the profile cannot predict the train
+  std::optional<Onset> uneven_onset;  ///< by model::uneven_train_issue_us; none where unevenness was not fitted
 };
 
 /// One train, its bursts in order. In both regimes all producers start a train together; free-running ones stay

@@ -15,6 +15,7 @@
 #include "calibrate/fit_capacity.hpp"
 #include "calibrate/fit_drain.hpp"
 #include "calibrate/fit_floor.hpp"
+#include "calibrate/fit_unevenness.hpp"
 #include "calibrate/rows.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
@@ -68,6 +69,7 @@ PathProfile fit_path(const Rows& rows) {
   if (!drain.drain_gb_per_s.value) {
     profile.issue_floor_reason = "R is unknown, so nothing tells a floor from back-pressure";
     profile.capacity = fit_capacity(rows, {}, {}, "R is unknown");
+    profile.drain_unevenness = no_estimate("R is unknown", 0);
     return profile;
   }
   const Rates rates = known_rates(drain);
@@ -75,6 +77,7 @@ PathProfile fit_path(const Rows& rows) {
   profile.issue_floor = floor.table;
   profile.issue_floor_reason = floor.reason;
   profile.capacity = fit_capacity(rows, rates, floor.table, floor.table.empty() ? "T_iss0 is unknown" : "");
+  profile.drain_unevenness = fit_unevenness(rows, profile.capacity);
   describe_drain(drain, profile.goodness);
   describe_floor(floor, profile.goodness);
   return profile;

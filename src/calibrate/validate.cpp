@@ -20,27 +20,33 @@ double relative_error(double predicted, double measured) { return std::abs(predi
 
 /// A wrong issue time costs its share of the tile's drain, so it is measured by V/R: near the floor a relative error
 /// would weigh a few nanoseconds as heavily as microseconds of back-pressure.
-double issue_error(const ComparedSample& row) {
-  return std::abs(row.predicted_issue_us - row.sample.issue_us) / row.drain_time_us;
+double issue_error(const ComparedSample& row, double predicted_issue_us) {
+  return std::abs(predicted_issue_us - row.sample.issue_us) / row.drain_time_us;
 }
+
+double burst_difference(const Onset& onset) { return std::abs(static_cast<double>(onset.predicted - onset.measured)); }
 
 void add_periodic_errors(const ComparedSample& row, ErrorCollector& errors) {
   const BurstExperiment& experiment = row.sample.experiment;
   const double period = row.sample.period_us;
   errors.add(experiment, "period", relative_error(row.predicted_period_us, period));
-  errors.add(experiment, "corrected period", relative_error(row.corrected_period_us, period));
-  errors.add(experiment, "issue time, share of the drain time", issue_error(row));
+  errors.add(experiment, "period, with the tail of fixed work", relative_error(row.corrected_period_us, period));
+  errors.add(experiment, "issue time, share of the drain time", issue_error(row, row.predicted_issue_us));
   errors.add(experiment, "completion-coupled period", relative_error(row.completion_coupled_period_us, period));
 }
 
 void add_train_errors(const ComparedTrain& train, ErrorCollector& errors) {
   const BurstExperiment& experiment = train.bursts.front().sample.experiment;
   for (const ComparedSample& row : train.bursts) {
-    errors.add(experiment, "issue time, share of the drain time", issue_error(row));
+    errors.add(experiment, "issue time, share of the drain time", issue_error(row, row.predicted_issue_us));
+    errors.add(experiment, "issue time with uneven drain, share of the drain time",
+               issue_error(row, row.uneven_issue_us));
   }
   if (train.onset) {
-    errors.add_bursts(experiment, "onset of back-pressure",
-                      std::abs(static_cast<double>(train.onset->predicted - train.onset->measured)));
+    errors.add_bursts(experiment, "onset of back-pressure", burst_difference(*train.onset));
+  }
+  if (train.uneven_onset) {
+    errors.add_bursts(experiment, "onset of back-pressure, uneven drain", burst_difference(*train.uneven_onset));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 #include "cli/wording.hpp"
+#include "xstage/dispersion.hpp"
 #include "xstage/error.hpp"
 #include "xstage/files.hpp"
 
@@ -40,6 +41,7 @@ struct PredictedBurst {
   double period_us = 0;
   double backlog_bytes = not_measured;  ///< outstanding when the burst ends (trains)
   double completion_coupled_period_us = 0;
+  double uneven_issue_us = not_measured;       ///< trains: issue time if the drain is shared unevenly
   double fixed_work_period_us = not_measured;  ///< free-running: each producer has a fixed number of bursts
 };
 
@@ -75,24 +77,48 @@ PredictedBurst steady_state(const model::OperatingPoint& point, Regime regime, d
 std::vector<PredictedBurst> train(const model::OperatingPoint& point, double gap_us, int bursts) {
   std::vector<PredictedBurst> results;
   double backlog = 0;
-  for (int burst = 0; burst < bursts; ++burst) {
+  for (int index = 0; index < bursts; ++index) {
     const model::aligned::BurstOutcome outcome = model::aligned::next_burst(point, gap_us, backlog);
     backlog = outcome.backlog_at_end_bytes;
-    results.push_back({gap_us, burst, outcome.issue_us, outcome.issue_us - point.issue_floor_us,
-                       outcome.issue_us + gap_us, backlog, model::completion_coupled::period_us(point, gap_us),
-                       not_measured});
+    PredictedBurst burst;
+    burst.gap_us = gap_us;
+    burst.burst_index = index;
+    burst.issue_us = outcome.issue_us;
+    burst.overhead_us = outcome.issue_us - point.issue_floor_us;
+    burst.period_us = outcome.issue_us + gap_us;
+    burst.backlog_bytes = backlog;
+    burst.completion_coupled_period_us = model::completion_coupled::period_us(point, gap_us);
+    results.push_back(burst);
   }
   return results;
 }
 
-std::vector<PredictedBurst> predict_all(const model::OperatingPoint& point, const PredictOptions& options) {
+/// Beside the recursion, not instead of it: the same train if the two halves of the producers drain at different rates.
+void add_uneven_train(const model::OperatingPoint& point, const Estimate& unevenness,
+                      std::vector<PredictedBurst>& bursts) {
+  const bool applies =
+      unevenness.value && std::isfinite(point.capacity_bytes) && point.capacity_bytes > 0 && point.issue_floor_us > 0;
+  if (!applies) {
+    return;
+  }
+  const std::vector<double> gaps(bursts.size(), bursts.front().gap_us);
+  std::vector<double> issue(bursts.size());
+  model::uneven_train_issue_us(point, *unevenness.value, gaps, issue);
+  for (std::size_t index = 0; index < bursts.size(); ++index) {
+    bursts[index].uneven_issue_us = issue[index];
+  }
+}
+
+std::vector<PredictedBurst> predict_all(const model::OperatingPoint& point, const Estimate& unevenness,
+                                        const PredictOptions& options) {
   std::vector<PredictedBurst> results;
   for (const double gap_us : options.gaps_us) {
     if (options.bursts == 0) {
       results.push_back(steady_state(point, regime_of(options), gap_us));
       continue;
     }
-    const std::vector<PredictedBurst> bursts = train(point, gap_us, options.bursts);
+    std::vector<PredictedBurst> bursts = train(point, gap_us, options.bursts);
+    add_uneven_train(point, unevenness, bursts);
     results.insert(results.end(), bursts.begin(), bursts.end());
   }
   return results;
@@ -103,6 +129,7 @@ Json row_json(const PredictedBurst& burst) {
   if (burst.burst_index >= 0) {
     row["burst_index"] = burst.burst_index;
     row["outstanding_at_end_bytes"] = burst.backlog_bytes;
+    row["uneven_issue_us"] = burst.uneven_issue_us;
   }
   row["issue_us"] = burst.issue_us;
   row["issue_overhead_us"] = burst.overhead_us;
@@ -156,21 +183,24 @@ void print_steady_state(std::ostream& out, const std::vector<PredictedBurst>& bu
 }
 
 void print_train(std::ostream& out, const std::vector<PredictedBurst>& bursts) {
-  Table table({"gap\n(microseconds)", "burst", "issue time\n(microseconds)", "back-pressure in it\n(microseconds)",
-               "outstanding at its end\n(KiB)", "issue time and gap\n(microseconds)",
+  Table table({"gap\n(microseconds)", "burst", "issue time\n(microseconds)", "with uneven drain\n(microseconds)",
+               "back-pressure\n(microseconds)", "outstanding at its\nend (KiB)", "issue time and gap\n(microseconds)",
                "completion-coupled\n(microseconds)"});
   for (const PredictedBurst& burst : bursts) {
     table.add_row({fixed(burst.gap_us, 2), std::to_string(burst.burst_index), fixed(burst.issue_us, 2),
-                   fixed(burst.overhead_us, 2), fixed(burst.backlog_bytes / 1024, 0), fixed(burst.period_us, 2),
-                   fixed(burst.completion_coupled_period_us, 2)});
+                   fixed(burst.uneven_issue_us, 2), fixed(burst.overhead_us, 2), fixed(burst.backlog_bytes / 1024, 0),
+                   fixed(burst.period_us, 2), fixed(burst.completion_coupled_period_us, 2)});
   }
   table.print(out);
+  out << "  uneven drain: arbitration favours one half of the producers, the other half's back-pressure starts "
+         "earlier\n";
 }
 
 ExitCode predict(Console& console, const PredictOptions& options) {
   const Platform platform = read_platform(options.platform);
   const OperatingPointOrReason point = usable_point(platform, options);
-  const std::vector<PredictedBurst> bursts = predict_all(point.point, options);
+  const std::vector<PredictedBurst> bursts =
+      predict_all(point.point, path_profile(platform, options.path).drain_unevenness, options);
   if (options.json) {
     print_json(console.out, document(platform, options, point, bursts));
     return ExitCode::success;

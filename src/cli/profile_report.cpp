@@ -29,6 +29,10 @@ std::string issue_floor_text(const PathProfile& path) {
                      last.issue_us, bytes_text(last.bytes_per_producer));
 }
 
+std::string unevenness_text(const Estimate& estimate) {
+  return estimate.value ? percent(*estimate.value) : "not known: " + estimate.reason;
+}
+
 void print_capacity(std::ostream& out, const PathProfile& path) {
   if (path.capacity.empty()) {
     return;
@@ -52,6 +56,7 @@ void print_path(std::ostream& out, const PathProfile& path) {
   Listing listing;
   listing.add("drain rate R (GB/s)", with_interval(path.drain_gb_per_s));
   listing.add("one producer's own rate (GB/s)", with_interval(path.producer_drain_gb_per_s));
+  listing.add("unevenness of the drain between two halves of the producers", unevenness_text(path.drain_unevenness));
   listing.add("issue time without back-pressure T_iss0 (microseconds)", issue_floor_text(path));
   listing.add("fit: error of the drain-bound period (median, worst)",
               percent(path.goodness.drain_median_error) + ", " + percent(path.goodness.drain_worst_error));

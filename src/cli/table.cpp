@@ -28,7 +28,7 @@ std::string without_trailing_blanks(std::string text) {
 
 }  // namespace
 
-Table::Table(std::vector<std::string> headings) {
+Table::Table(const std::vector<std::string>& headings) {
   std::size_t height = 0;
   for (const std::string& heading : headings) {
     heading_lines_.push_back(lines_of(heading));
@@ -80,6 +80,7 @@ void Table::print(std::ostream& out, std::string_view indent) const {
     out << indent << line(cells, column_widths) << '\n';
   }
   std::vector<std::string> rules;
+  rules.reserve(column_widths.size());
   for (const std::size_t width : column_widths) {
     rules.emplace_back(width, '-');
   }

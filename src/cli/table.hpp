@@ -10,7 +10,7 @@ namespace xstage::cli {
 class Table {
  public:
   /// A heading may have several lines ("issue time\n(microseconds)").
-  explicit Table(std::vector<std::string> headings);
+  explicit Table(const std::vector<std::string>& headings);
 
   /// As many cells as headings; throws std::logic_error otherwise.
   void add_row(std::vector<std::string> cells);

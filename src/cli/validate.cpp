@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibrate/error_summary.hpp"
@@ -58,6 +61,7 @@ Json row_json(const ComparedSample& row) {
           {"issue_slowest_us", row.sample.issue_slowest_us},
           {"period_us", row.sample.period_us},
           {"predicted_issue_us", row.predicted_issue_us},
+          {"uneven_issue_us", row.uneven_issue_us},
           {"predicted_period_us", row.predicted_period_us},
           {"corrected_period_us", row.corrected_period_us},
           {"completion_coupled_period_us", row.completion_coupled_period_us},
@@ -85,32 +89,55 @@ Json document(const ValidateOptions& options, const Platform& platform, const Va
           {"rows", rows}};
 }
 
-void print_group(std::ostream& out, const std::string& group, const std::vector<const ComparedSample*>& rows) {
-  const bool corrected = std::any_of(rows.begin(), rows.end(),
-                                     [](const ComparedSample* row) { return !std::isnan(row->corrected_period_us); });
-  std::vector<std::string> headings{"producers",        "bytes per\nproducer",  "burst",
-                                    "gap\nmeasured",    "issue time\nmeasured", "\npredicted",
-                                    "period\nmeasured", "\npredicted"};
-  if (corrected) {
-    headings.emplace_back("\nfixed work");
+/// A column of the sample table.
+struct Column {
+  std::string heading;
+  std::function<std::string(const ComparedSample&)> cell;
+};
+
+Column number_column(const char* heading, std::function<double(const ComparedSample&)> value) {
+  return {heading, [value = std::move(value)](const ComparedSample& row) { return fixed(value(row), 2); }};
+}
+
+/// Columns that only some groups have are left out where no row fills them.
+std::vector<Column> columns_for(const std::vector<const ComparedSample*>& rows) {
+  const auto some = [&](double ComparedSample::*value) {
+    return std::any_of(rows.begin(), rows.end(), [&](const ComparedSample* row) { return !std::isnan(row->*value); });
+  };
+  std::vector<Column> columns{
+      {"producers", [](const ComparedSample& row) { return std::to_string(row.sample.experiment.producers); }},
+      {"bytes per\nproducer", [](const ComparedSample& row) { return std::to_string(row.sample.experiment.bytes); }}};
+  if (rows.front()->sample.burst_index >= 0) {
+    columns.push_back({"burst", [](const ComparedSample& row) { return std::to_string(row.sample.burst_index); }});
   }
-  headings.emplace_back("\ncompletion-coupled");
+  columns.push_back(number_column("gap\nmeasured", [](const ComparedSample& row) { return row.sample.gap_us; }));
+  columns.push_back(
+      number_column("issue time\nmeasured", [](const ComparedSample& row) { return row.sample.issue_us; }));
+  columns.push_back(number_column("\npredicted", [](const ComparedSample& row) { return row.predicted_issue_us; }));
+  if (some(&ComparedSample::uneven_issue_us)) {
+    columns.push_back(number_column("\nuneven drain", [](const ComparedSample& row) { return row.uneven_issue_us; }));
+  }
+  columns.push_back(number_column("period\nmeasured", [](const ComparedSample& row) { return row.sample.period_us; }));
+  columns.push_back(number_column("\npredicted", [](const ComparedSample& row) { return row.predicted_period_us; }));
+  if (some(&ComparedSample::corrected_period_us)) {
+    columns.push_back(number_column("\nfixed work", [](const ComparedSample& row) { return row.corrected_period_us; }));
+  }
+  columns.push_back(number_column("\ncompletion-coupled",
+                                  [](const ComparedSample& row) { return row.completion_coupled_period_us; }));
+  return columns;
+}
+
+void print_group(std::ostream& out, const std::string& group, const std::vector<const ComparedSample*>& rows) {
+  const std::vector<Column> columns = columns_for(rows);
+  std::vector<std::string> headings;
+  std::transform(columns.begin(), columns.end(), std::back_inserter(headings),
+                 [](const Column& column) { return column.heading; });
   Table table(headings);
   for (const ComparedSample* row : rows) {
-    const BurstSample& sample = row->sample;
-    std::vector<std::string> cells{std::to_string(sample.experiment.producers),
-                                   std::to_string(sample.experiment.bytes),
-                                   sample.burst_index < 0 ? "-" : std::to_string(sample.burst_index),
-                                   fixed(sample.gap_us, 2),
-                                   fixed(sample.issue_us, 2),
-                                   fixed(row->predicted_issue_us, 2),
-                                   fixed(sample.period_us, 2),
-                                   fixed(row->predicted_period_us, 2)};
-    if (corrected) {
-      cells.push_back(fixed(row->corrected_period_us, 2));
-    }
-    cells.push_back(fixed(row->completion_coupled_period_us, 2));
-    table.add_row(cells);
+    std::vector<std::string> cells;
+    std::transform(columns.begin(), columns.end(), std::back_inserter(cells),
+                   [&](const Column& column) { return column.cell(*row); });
+    table.add_row(std::move(cells));
   }
   out << '\n' << group << " (times in microseconds)\n";
   table.print(out);

@@ -21,6 +21,8 @@ using namespace files;
 constexpr double largest_rate_gb_per_s = 1e9;
 constexpr double largest_time_us = 1e12;
 constexpr double largest_bytes = 0x1p50;
+/// 1 would leave nothing of the drain to the disfavoured half.
+constexpr double largest_unevenness = 0.99;
 
 enum class Sign { positive, not_negative };
 
@@ -113,14 +115,20 @@ int read_threads(const JsonValue& value) {
 }
 
 PathProfile read_path(const JsonValue& value, int most_producers) {
-  value.allow_only({"store_path", "threads_per_producer", "drain_gb_per_s", "producer_drain_gb_per_s", "issue_floor",
-                    "issue_floor_reason", "capacity", "goodness_of_fit"});
+  value.allow_only({"store_path", "threads_per_producer", "drain_gb_per_s", "producer_drain_gb_per_s",
+                    "drain_unevenness", "issue_floor", "issue_floor_reason", "capacity", "goodness_of_fit"});
   PathProfile profile;
   profile.path = value.member("store_path").name<StorePath>();
   profile.threads = read_threads(value.member("threads_per_producer"));
   profile.drain_gb_per_s = read_estimate(value.member("drain_gb_per_s"), Sign::positive, largest_rate_gb_per_s);
   profile.producer_drain_gb_per_s =
       read_estimate(value.member("producer_drain_gb_per_s"), Sign::positive, largest_rate_gb_per_s);
+  // Optional: profiles from before this number was fitted stay readable.
+  if (const auto unevenness = value.optional_member("drain_unevenness")) {
+    profile.drain_unevenness = read_estimate(*unevenness, Sign::not_negative, largest_unevenness);
+  } else {
+    profile.drain_unevenness.reason = "not fitted by the tool that wrote this profile";
+  }
   read_issue_floor(value, profile);
   profile.capacity = read_capacity(value.member("capacity"), most_producers);
   profile.goodness = read_goodness(value.member("goodness_of_fit"));

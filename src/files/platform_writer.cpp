@@ -52,6 +52,7 @@ ordered_json write_path(const PathProfile& profile) {
                       {"threads_per_producer", profile.threads},
                       {"drain_gb_per_s", write_estimate(profile.drain_gb_per_s)},
                       {"producer_drain_gb_per_s", write_estimate(profile.producer_drain_gb_per_s)},
+                      {"drain_unevenness", write_estimate(profile.drain_unevenness)},
                       {"issue_floor", write_issue_floor(profile)}};
   if (!profile.issue_floor_reason.empty()) {
     result["issue_floor_reason"] = profile.issue_floor_reason;

@@ -64,8 +64,9 @@ inline bool same(const GoodnessOfFit& a, const GoodnessOfFit& b) {
 
 inline bool same(const PathProfile& a, const PathProfile& b) {
   return a.path == b.path && a.threads == b.threads && same(a.drain_gb_per_s, b.drain_gb_per_s) &&
-         same(a.producer_drain_gb_per_s, b.producer_drain_gb_per_s) && same(a.issue_floor, b.issue_floor) &&
-         a.issue_floor_reason == b.issue_floor_reason && same(a.capacity, b.capacity) && same(a.goodness, b.goodness);
+         same(a.producer_drain_gb_per_s, b.producer_drain_gb_per_s) && same(a.drain_unevenness, b.drain_unevenness) &&
+         same(a.issue_floor, b.issue_floor) && a.issue_floor_reason == b.issue_floor_reason &&
+         same(a.capacity, b.capacity) && same(a.goodness, b.goodness);
 }
 
 inline bool same(const PairDrain& a, const PairDrain& b) {

@@ -39,6 +39,7 @@ inline Platform round_platform() {
   path.path = StorePath::store16;
   path.drain_gb_per_s = known(400);
   path.producer_drain_gb_per_s = known(50);
+  path.drain_unevenness = unknown("made up without trains");
   path.issue_floor = {{16000, 0.5}, {64000, 0.5}};
   path.capacity = {{32, known(1e6), not_measured, not_measured}, {128, known(3e6), not_measured, not_measured}};
   platform.paths = {path};

@@ -10,7 +10,7 @@ namespace xstage::cuda {
 inline constexpr int maximum_destinations = 8;
 
 /// One burst as its producer saw it, in SM clock cycles after the producer's `start_cycle`.
-struct LoggedBurst {
+struct alignas(16) LoggedBurst {  // one 16-byte store
   std::uint32_t start;
   std::uint32_t issued;   // every store instruction accepted (bulk: shared-memory source read)
   std::uint32_t visible;  // system-scope fence complete; 0 where the launch does not measure it

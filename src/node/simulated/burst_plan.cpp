@@ -31,7 +31,7 @@ int queue_places(double bytes) { return std::max(1, static_cast<int>(bytes / sta
 /// Each warp holds one instruction beside the shared queue: 32 to 1024 threads moved the isolated issue time by one
 /// 512-byte instruction per warp (132 x 32 KiB on H200).
 StorePathTiming store_timing(const SimulatedHardware& hardware, const BurstExperiment& experiment) {
-  const std::int64_t instruction_bytes = threads_per_warp * store_width_bytes(experiment.path);
+  const std::int64_t instruction_bytes = std::int64_t{threads_per_warp} * store_width_bytes(experiment.path);
   const std::int64_t instructions = (experiment.bytes + instruction_bytes - 1) / instruction_bytes;
   const std::int64_t warps = std::min<std::int64_t>(experiment.threads / threads_per_warp, instructions);
   const double packets_per_instruction = static_cast<double>(instruction_bytes) / static_cast<double>(packet_bytes);

@@ -11,8 +11,8 @@ StorePipeline::StorePipeline(const StorePathTiming& timing, std::int64_t packets
       crossbar_(crossbar),
       last_enter_(-timing.issue_interval),
       last_leave_(-timing.egress_interval) {
-  const auto reach = static_cast<std::uint64_t>(timing.queue_packets + timing.window_packets + 2);
-  const std::uint64_t slots = std::bit_ceil(reach);
+  const std::int64_t reach = std::int64_t{timing.queue_packets} + timing.window_packets + 2;
+  const std::uint64_t slots = std::bit_ceil(static_cast<std::uint64_t>(reach));
   mask_ = static_cast<std::int64_t>(slots) - 1;
   enter_.resize(slots);
   leave_.resize(slots);
