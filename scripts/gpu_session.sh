@@ -28,9 +28,16 @@ step 90 calibrate "$tool" calibrate --node cuda -o "$output/profile.json" --samp
 step 90 calibrate_again "$tool" calibrate --node cuda -o "$output/profile-again.json" --samples "$output/samples-again.csv"
 step 30 validate "$tool" validate --platform "$output/profile.json" --samples "$output/samples.csv"
 step 30 validate_other_run "$tool" validate --platform "$output/profile.json" --samples "$output/samples-again.csv"
+# Local targets only: the tools replay or slow kernels down, and waits across GPUs would hang.
+local_tests=--gtest_filter='*Local*:BurstLauncher.*'
 if command -v compute-sanitizer >/dev/null && [ -x "$build/gpu_tests" ]; then
-  # Local targets only: the tools replay kernels, and waits across GPUs would hang.
-  step 120 sanitizer_memcheck compute-sanitizer --error-exitcode 9 "$build/gpu_tests" --gtest_filter='*Local*:BurstLauncher.*'
+  step 120 memcheck compute-sanitizer --tool memcheck --error-exitcode 9 "$build/gpu_tests" "$local_tests"
+  step 120 racecheck compute-sanitizer --tool racecheck --error-exitcode 9 "$build/gpu_tests" --gtest_filter='*LocalControl*'
+fi
+if command -v ncu >/dev/null && [ -x "$build/gpu_tests" ]; then
+  step 120 ncu ncu --clock-control none --kernel-name regex:burst_kernel --launch-count 1 \
+    --metrics smsp__inst_executed_op_global_st.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum \
+    "$build/gpu_tests" --gtest_filter='*LocalControl*'
 fi
 tail -n 25 "$output/validate.log"
 exit $failed

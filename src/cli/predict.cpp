@@ -183,17 +183,27 @@ void print_steady_state(std::ostream& out, const std::vector<PredictedBurst>& bu
 }
 
 void print_train(std::ostream& out, const std::vector<PredictedBurst>& bursts) {
-  Table table({"gap\n(microseconds)", "burst", "issue time\n(microseconds)", "with uneven drain\n(microseconds)",
-               "back-pressure\n(microseconds)", "outstanding at its\nend (KiB)", "issue time and gap\n(microseconds)",
-               "completion-coupled\n(microseconds)"});
+  const bool uneven = !std::isnan(bursts.front().uneven_issue_us);
+  std::vector<std::string> headings{"gap\n(microseconds)", "burst", "issue time\n(microseconds)"};
+  if (uneven) {
+    headings.emplace_back("with uneven drain\n(microseconds)");
+  }
+  headings.insert(headings.end(), {"back-pressure\n(microseconds)", "outstanding at its\nend (KiB)",
+                                   "issue time and gap\n(microseconds)", "completion-coupled\n(microseconds)"});
+  Table table(headings);
   for (const PredictedBurst& burst : bursts) {
-    table.add_row({fixed(burst.gap_us, 2), std::to_string(burst.burst_index), fixed(burst.issue_us, 2),
-                   fixed(burst.uneven_issue_us, 2), fixed(burst.overhead_us, 2), fixed(burst.backlog_bytes / 1024, 0),
-                   fixed(burst.period_us, 2), fixed(burst.completion_coupled_period_us, 2)});
+    std::vector<std::string> cells{fixed(burst.gap_us, 2), std::to_string(burst.burst_index), fixed(burst.issue_us, 2)};
+    if (uneven) {
+      cells.push_back(fixed(burst.uneven_issue_us, 2));
+    }
+    cells.insert(cells.end(), {fixed(burst.overhead_us, 2), fixed(burst.backlog_bytes / 1024, 0),
+                               fixed(burst.period_us, 2), fixed(burst.completion_coupled_period_us, 2)});
+    table.add_row(std::move(cells));
   }
   table.print(out);
-  out << "  uneven drain: arbitration favours one half of the producers, the other half's back-pressure starts "
-         "earlier\n";
+  if (uneven) {
+    out << "  uneven drain: arbitration favours half of the producers; the others' back-pressure starts earlier\n";
+  }
 }
 
 ExitCode predict(Console& console, const PredictOptions& options) {
