@@ -30,7 +30,7 @@ void add_periodic_errors(const ComparedSample& row, ErrorCollector& errors) {
   const BurstExperiment& experiment = row.sample.experiment;
   const double period = row.sample.period_us;
   errors.add(experiment, "period", relative_error(row.predicted_period_us, period));
-  errors.add(experiment, "period, with the tail of fixed work", relative_error(row.corrected_period_us, period));
+  errors.add(experiment, "period with the tail of fixed work", relative_error(row.corrected_period_us, period));
   errors.add(experiment, "issue time, share of the drain time", issue_error(row, row.predicted_issue_us));
   errors.add(experiment, "completion-coupled period", relative_error(row.completion_coupled_period_us, period));
 }
