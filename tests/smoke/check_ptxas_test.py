@@ -131,7 +131,8 @@ class WholeScript(unittest.TestCase):
     def add_object(self, source, log):
         database = self.build / "compile_commands.json"
         entries = json.loads(database.read_text()) if database.exists() else []
-        entries.append({"file": f"/source/{source}", "output": f"{source}.o"})
+        command = f"nvcc -c /source/{source} -o {source}.o"
+        entries.append({"directory": str(self.build), "file": f"/source/{source}", "command": command})
         database.write_text(json.dumps(entries))
         (self.build / f"{source}.o").touch()
         if log is not None:
@@ -162,7 +163,8 @@ class WholeScript(unittest.TestCase):
         self.assertIn("verify.cu.o.ptxas is missing", errors)
 
     def test_build_without_cuda(self):
-        (self.build / "compile_commands.json").write_text('[{"file": "/source/main.cpp", "output": "main.cpp.o"}]')
+        (self.build / "compile_commands.json").write_text("[]")
+        self.add_object("main.cpp", None)
         status, _, errors = self.run_script()
         self.assertEqual(status, 1)
         self.assertIn("compiles no CUDA file", errors)

@@ -20,9 +20,10 @@ std::ptrdiff_t count(const Experiments& experiments, const std::function<bool(co
 
 TEST(CalibrationSweep, StaysWithinItsBudget) {
   const NodeDescription node = test::synthetic_node();
-  EXPECT_LE(calibration_sweep(node, false).size(), 350U);
+  // About 10 ms an experiment on two H200: 4 seconds of the 60 that a calibration may take.
+  EXPECT_LE(calibration_sweep(node, false).size(), 400U);
   EXPECT_GE(calibration_sweep(node, false).size(), 250U);
-  EXPECT_LE(calibration_sweep(node, true).size(), 90U);
+  EXPECT_LE(calibration_sweep(node, true).size(), 100U);
 }
 
 TEST(CalibrationSweep, EveryExperimentObeysTheRulesOnNodesOfAnySize) {

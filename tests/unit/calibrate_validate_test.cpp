@@ -134,7 +134,8 @@ TEST_F(ValidateTest, WhatTheProfileCannotPredictIsNaN) {
   for (const ComparedSample& row : validation.rows) {
     const BurstExperiment& e = row.sample.experiment;
     const bool needs_capacity = e.regime == Regime::aligned || e.mode == BurstMode::train;
-    EXPECT_EQ(std::isnan(row.predicted_issue_us), e.path == StorePath::bulk || needs_capacity);
+    const bool period_only = e.mode == BurstMode::fixed_work;
+    EXPECT_EQ(std::isnan(row.predicted_issue_us), e.path == StorePath::bulk || needs_capacity || period_only);
     EXPECT_EQ(std::isnan(row.completion_coupled_period_us), e.path == StorePath::bulk || std::isnan(row.sample.gap_us));
   }
   EXPECT_EQ(find_error(validation, aligned, "period"), nullptr);

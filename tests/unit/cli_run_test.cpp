@@ -24,7 +24,7 @@ struct Outcome {
   std::string err;
 };
 
-Outcome run_tool(std::vector<std::string> words) {
+Outcome run_tool(const std::vector<std::string>& words) {
   std::vector<const char*> arguments{"xstage"};
   for (const std::string& word : words) {
     arguments.push_back(word.c_str());
@@ -40,24 +40,24 @@ class CliRun : public testing::Test {
  protected:
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / (std::string("xstage_cli_run_") + test->name());
-    std::filesystem::create_directories(folder_);
-    profile_ = (folder_ / "round.json").string();
-    write_text(profile_, format_platform(round_platform()));
+    folder = std::filesystem::temp_directory_path() / (std::string("xstage_cli_run_") + test->name());
+    std::filesystem::create_directories(folder);
+    profile = (folder / "round.json").string();
+    write_text(profile, format_platform(round_platform()));
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder); }
 
   [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
-    const std::filesystem::path path = folder_ / name;
+    const std::filesystem::path path = folder / name;
     std::ofstream(path) << text;
     return path.string();
   }
   [[nodiscard]] std::vector<std::string> audit_words(const std::string& gap) const {
-    return {"audit", "--platform", profile_, "--producers", "128", "--bytes", "32000", "--gap", gap};
+    return {"audit", "--platform", profile, "--producers", "128", "--bytes", "32000", "--gap", gap};
   }
 
-  std::filesystem::path folder_;
-  std::string profile_;
+  std::filesystem::path folder;
+  std::string profile;
 };
 
 std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
@@ -78,14 +78,14 @@ TEST_F(CliRun, WrongUsageIsTwoAndLeavesStdoutEmpty) {
       {},
       {"no-such-verb"},
       {"predict"},
-      {"predict", "--platform", profile_, "--producers", "x", "--bytes", "32000", "--gap", "1"},
-      {"predict", "--platform", profile_, "--producers", "128", "--bytes", "32KB", "--gap", "1"},
-      {"predict", "--platform", profile_, "--producers", "128", "--bytes", "32000", "--gap", "-1"},
-      {"predict", "--platform", profile_, "--producers", "128", "--bytes", "32000", "--gap", "1", "--bursts", "0"},
-      {"predict", "--platform", profile_, "--producers", "128", "--bytes", "32000", "--gap", "1", "--path", "store5"},
-      {"audit", "--platform", profile_},
-      {"audit", "--platform", profile_, "--producers", "128"},
-      {"audit", "--platform", profile_, "workload.json", "--gap", "3"},
+      {"predict", "--platform", profile, "--producers", "x", "--bytes", "32000", "--gap", "1"},
+      {"predict", "--platform", profile, "--producers", "128", "--bytes", "32KB", "--gap", "1"},
+      {"predict", "--platform", profile, "--producers", "128", "--bytes", "32000", "--gap", "-1"},
+      {"predict", "--platform", profile, "--producers", "128", "--bytes", "32000", "--gap", "1", "--bursts", "0"},
+      {"predict", "--platform", profile, "--producers", "128", "--bytes", "32000", "--gap", "1", "--path", "store5"},
+      {"audit", "--platform", profile},
+      {"audit", "--platform", profile, "--producers", "128"},
+      {"audit", "--platform", profile, "workload.json", "--gap", "3"},
       with(audit_words("20"), {"--regime", "sometimes"}),
       {"calibrate", "--node", "cuda"},
   };
@@ -100,13 +100,13 @@ TEST_F(CliRun, WrongUsageIsTwoAndLeavesStdoutEmpty) {
 TEST_F(CliRun, BadInputIsThreeAndNamesTheFile) {
   const std::string truncated = file("truncated.json", R"({"schema": "xstage.platform/1", )");
   const std::vector<std::string> numbers{"--producers", "128", "--bytes", "32000", "--gap", "1"};
-  for (const std::string& name : {truncated, (folder_ / "missing.json").string()}) {
+  for (const std::string& name : {truncated, (folder / "missing.json").string()}) {
     const Outcome outcome = run_tool(with({"predict", "--platform", name}, numbers));
     EXPECT_EQ(outcome.code, 3);
     EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
   }
   const Outcome too_many =
-      run_tool({"audit", "--platform", profile_, "--producers", "133", "--bytes", "32000", "--gap", "1"});
+      run_tool({"audit", "--platform", profile, "--producers", "133", "--bytes", "32000", "--gap", "1"});
   EXPECT_EQ(too_many.code, 3);
   EXPECT_NE(too_many.err.find("133"), std::string::npos);
 }
@@ -123,7 +123,7 @@ TEST_F(CliRun, AuditExitsWithItsTest) {
 TEST_F(CliRun, AuditThatCannotDecideIsNotAPass) {
   Platform platform = round_platform();
   platform.paths[0].capacity = {{128, unknown("no knee"), not_measured, not_measured}};
-  write_text(profile_, format_platform(platform));
+  write_text(profile, format_platform(platform));
   const Outcome outcome = run_tool(with(audit_words("20"), {"--regime", "aligned"}));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.out.find("cannot decide"), std::string::npos);
@@ -147,15 +147,15 @@ TEST_F(CliRun, AuditReadsAWorkloadFile) {
   const std::string workload = file("workload.json", R"({"schema": "xstage.workload/1", "name": "a kernel",
       "description": "numbers by hand", "store_path": "store16", "producers": 128, "bytes_per_producer": 32000,
       "gap_us": 20})");
-  const Outcome outcome = run_tool({"audit", "--platform", profile_, workload, "--regime", "phase-shifted"});
+  const Outcome outcome = run_tool({"audit", "--platform", profile, workload, "--regime", "phase-shifted"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("a kernel"), std::string::npos);
   EXPECT_NE(outcome.out.find("numbers by hand"), std::string::npos);
 }
 
 TEST_F(CliRun, PredictShowsBurstGapBesideCompletionCoupled) {
-  const std::vector<std::string> words{"predict", "--platform", profile_, "--producers", "128",
-                                       "--bytes", "32000",      "--gap",  "0:12:4",      "--json"};
+  const std::vector<std::string> words{"predict", "--platform", profile, "--producers", "128",
+                                       "--bytes", "32000",      "--gap", "0:12:4",      "--json"};
   const nlohmann::json free_running = nlohmann::json::parse(run_tool(words).out);
   ASSERT_EQ(free_running["rows"].size(), 4U);
   EXPECT_EQ(free_running["regime"], "free_running");
@@ -169,8 +169,8 @@ TEST_F(CliRun, PredictShowsBurstGapBesideCompletionCoupled) {
 TEST_F(CliRun, PredictRunsATrainByTheBacklogRecursion) {
   // The first burst meets an empty fabric: (V - Q)/R = 2.74; the next ones, G = 4, find Q - R*4 = 1,400,000 bytes
   // outstanding: (1,400,000 + V - Q)/R = 6.24.
-  const Outcome outcome = run_tool({"predict", "--platform", profile_, "--producers", "128", "--bytes", "32000",
-                                    "--gap", "4", "--bursts", "3", "--json"});
+  const Outcome outcome = run_tool({"predict", "--platform", profile, "--producers", "128", "--bytes", "32000", "--gap",
+                                    "4", "--bursts", "3", "--json"});
   const nlohmann::json document = nlohmann::json::parse(outcome.out);
   ASSERT_EQ(document["rows"].size(), 3U);
   EXPECT_EQ(document["regime"], "aligned");
@@ -183,9 +183,9 @@ TEST_F(CliRun, PredictRunsATrainByTheBacklogRecursion) {
 TEST_F(CliRun, PredictDoesNotGuessWhatTheProfileLacks) {
   Platform platform = round_platform();
   platform.paths[0].capacity = {{128, unknown("no knee"), not_measured, not_measured}};
-  write_text(profile_, format_platform(platform));
-  const std::vector<std::string> words{"predict", "--platform", profile_, "--producers", "128",
-                                       "--bytes", "32000",      "--gap",  "20"};
+  write_text(profile, format_platform(platform));
+  const std::vector<std::string> words{"predict", "--platform", profile, "--producers", "128",
+                                       "--bytes", "32000",      "--gap", "20"};
   EXPECT_EQ(run_tool(words).code, 0);
   const Outcome aligned = run_tool(with(words, {"--aligned"}));
   EXPECT_EQ(aligned.code, 3);
@@ -194,7 +194,7 @@ TEST_F(CliRun, PredictDoesNotGuessWhatTheProfileLacks) {
 
 TEST_F(CliRun, TablesSpellOutTheirUnits) {
   const Outcome predict =
-      run_tool({"predict", "--platform", profile_, "--producers", "128", "--bytes", "32000", "--gap", "1"});
+      run_tool({"predict", "--platform", profile, "--producers", "128", "--bytes", "32000", "--gap", "1"});
   EXPECT_NE(predict.out.find("(microseconds)"), std::string::npos);
   const Outcome audit = run_tool(audit_words("20"));
   EXPECT_NE(audit.out.find("price of the capacity bound (microseconds per tile)"), std::string::npos);
@@ -203,7 +203,7 @@ TEST_F(CliRun, TablesSpellOutTheirUnits) {
 TEST_F(CliRun, AProfileNeverReplacesItsSamples) {
   const std::string samples = file("samples.csv", "precious");
   EXPECT_EQ(run_tool({"fit", samples, "-o", samples}).code, 2);
-  EXPECT_EQ(run_tool({"fit", samples, "-o", (folder_ / "." / "samples.csv").string()}).code, 2);
+  EXPECT_EQ(run_tool({"fit", samples, "-o", (folder / "." / "samples.csv").string()}).code, 2);
   EXPECT_EQ(read_text(samples), "precious");
 }
 

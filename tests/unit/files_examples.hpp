@@ -63,6 +63,7 @@ inline Platform platform() {
   PathProfile path;
   path.drain_gb_per_s = known(372.5);
   path.producer_drain_gb_per_s = known(50.1);
+  path.drain_unevenness = known(0.19);
   path.issue_floor = {{1024, 0.21}, {24576, 0.35}};
   path.capacity = {{16, unknown("no knee within the sweep"), not_measured, not_measured},
                    {132, known(3113832.0 / 3.0), 24576, 0.04}};
@@ -71,6 +72,7 @@ inline Platform platform() {
   bulk.path = StorePath::bulk;
   bulk.drain_gb_per_s = unknown("too few drain-bound points: 1");
   bulk.producer_drain_gb_per_s = unknown("R is unknown");
+  bulk.drain_unevenness = unknown("R is unknown");
   bulk.issue_floor_reason = "R is unknown";
   return {two_gpus(), {path, bulk}, {{0, 1, known(372.5)}, {1, 0, unknown("not swept")}}, unknown("no link counters")};
 }

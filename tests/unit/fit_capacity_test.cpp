@@ -130,7 +130,7 @@ TEST(FitCapacity, FreeRunningIsolatedRowsDoNotCount) {
   EXPECT_TRUE(fit_capacity(plain_rows(file), true_rates, true_floor(), "").empty());
 }
 
-/// Q near 3 MiB at K = 132 (measured/README.md: knee at about 24 KiB per producer, V of about 3.1 MiB). With few of
+/// Q near 3 MiB at K = 132 (tests/data/first_measurement_h200x2.csv: knee at about 24 KiB per producer, V of about 3.1 MiB). With few of
 /// many SMs the mean issue time of very long bursts falls behind V/R, as producers end one after the other: no Q at K
 /// = 33.
 TEST(FitCapacity, ReadsTheFirstMeasurement) {
@@ -138,7 +138,7 @@ TEST(FitCapacity, ReadsTheFirstMeasurement) {
   const std::vector<CapacityPoint>& points = path_profile(platform, StorePath::store16).capacity;
   ASSERT_EQ(points.size(), 4U);
   EXPECT_THAT(points[0].capacity_bytes.reason, HasSubstr("8 producers of"));
-  EXPECT_THAT(points[1].capacity_bytes.reason, HasSubstr("not by 1/R within 15%"));
+  EXPECT_THAT(points[1].capacity_bytes.reason, HasSubstr("not by 1/R within 17%"));
   constexpr double mebibyte = 1024.0 * 1024;
   EXPECT_EQ(points[3].producers, 132);
   ASSERT_TRUE(points[3].capacity_bytes.value) << points[3].capacity_bytes.reason;

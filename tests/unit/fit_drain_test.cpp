@@ -71,7 +71,7 @@ TEST(FitDrain, ASingleOutlierDoesNotMoveR) {
 TEST(FitDrain, TakesTheWindowBeforeThePeriod) {
   SamplesFile file = zero_gap_file(all_counts);
   for (BurstSample& sample : file.samples) {
-    sample.period_us /= 1.5;  // per-producer windows overstate the rate (measured/README.md, pitfall 1)
+    sample.period_us /= 1.5;  // per-producer windows overstate the rate (arbitration between SMs is unfair)
   }
   EXPECT_NEAR(*fit_drain_of(file).drain_gb_per_s.value, 372.5, 1e-6);
   for (BurstSample& sample : file.samples) {
@@ -111,7 +111,7 @@ TEST(FitDrain, NeedsRowsWithoutAGap) {
               testing::HasSubstr("no free-running periodic rows without a gap"));
 }
 
-// measured/README.md: 372 to 373 GB/s over one common window at K = 132, 357 at K = 16; about 50 GB/s a producer.
+// First measurement on two H200: 372 to 373 GB/s over one common window at K = 132, 357 at K = 16; about 50 GB/s a producer.
 TEST(FitDrain, ReadsTheFirstMeasurement) {
   const SamplesFile file = test::first_measurement();
   const DrainFit fit = fit_drain_of(file);

@@ -78,8 +78,9 @@ TEST(SimulatedHardwareFile, RefusesEveryNumberThatIsNotOne) {
 }
 
 TEST(SimulatedHardwareFile, RefusesWhatWouldDivideByZero) {
-  for (const char* key : {"links", "link_gb_per_s", "store_egress_gb_per_s", "bulk_egress_gb_per_s", "devices",
-                          "multiprocessor_gb_per_s", "local_sink_gb_per_s", "grant_bytes", "store_window_bytes"}) {
+  for (const char* key :
+       {"links", "link_gb_per_s", "store_egress_gb_per_s", "bulk_egress_gb_per_s", "devices", "multiprocessor_gb_per_s",
+        "crossbar_gb_per_s", "fabric_queue_bytes", "grant_bytes", "store_window_bytes"}) {
     EXPECT_NE(complaint_with(key, 0), "") << key;
   }
 }
@@ -137,11 +138,10 @@ TEST(SimulatedHardwareFile, TheSmallestMachineRuns) {
   json document = h200x2();
   document["multiprocessors"] = json{{1}};
   document["links"] = 1;
-  for (const char* key : {"store_window_bytes", "bulk_window_bytes", "grant_bytes", "fabric_credit_bytes"}) {
+  for (const char* key :
+       {"store_window_bytes", "bulk_window_bytes", "grant_bytes", "fabric_queue_bytes", "fabric_credit_bytes"}) {
     document[key] = 128;
   }
-  document["store_tpc_window_bytes"] = 256;
-  document["bulk_tpc_window_bytes"] = 256;
   document["store_queue_bytes"] = 0;
   const auto node = make_simulated_node(parse_simulated_hardware(document.dump(), "smallest"));
   for (const StorePath path : {StorePath::store4, StorePath::bulk}) {

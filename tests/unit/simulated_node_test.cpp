@@ -196,7 +196,7 @@ TEST(SimulatedNode, MoreWarpsHoldMore) {
 
 TEST(SimulatedNode, ATrainReportsEachBurstAndStartsEmpty) {
   SimulatedHardware hardware = simulated_preset("h200x2");
-  hardware.barrier_drains_stores = false;
+  hardware.barrier_behind_stores = false;
   const auto train = run(experiment(BurstMode::train, Regime::aligned, 132, 16 * kib, 2, 6), hardware);
   ASSERT_EQ(train.size(), 6u);
   for (int burst = 0; burst < 6; ++burst) {
@@ -208,9 +208,9 @@ TEST(SimulatedNode, ATrainReportsEachBurstAndStartsEmpty) {
   EXPECT_GT(train.back().issue_us, 3 * alone);
 }
 
-TEST(SimulatedNode, ADrainingBarrierGivesEveryBurstAnEmptyStart) {
+TEST(SimulatedNode, ABarrierBehindTheStoresLeavesLittleInFrontOfTheNextBurst) {
   SimulatedHardware hardware = simulated_preset("h200x2");
-  hardware.barrier_drains_stores = true;
+  hardware.barrier_behind_stores = true;
   const auto train = run(experiment(BurstMode::train, Regime::aligned, 132, 16 * kib, 2, 6), hardware);
   EXPECT_NEAR(train.back().issue_us, train.front().issue_us, 0.05 * train.front().issue_us);
 }
