@@ -48,7 +48,7 @@ void expect_reasons(const nlohmann::json& value, int& nulls) {
 TEST(PlatformFile, every_unknown_estimate_has_its_reason_beside_it) {
   int nulls = 0;
   expect_reasons(nlohmann::json::parse(text_of_example()), nulls);
-  EXPECT_EQ(nulls, 5);  // capacity at 16, bulk R and producer rate, pair 1 -> 0, link counters
+  EXPECT_EQ(nulls, 6);  // capacity at 16, bulk R, producer rate and unevenness, pair 1 -> 0, link counters
 }
 
 TEST(PlatformFile, an_unknown_number_without_a_reason_is_neither_written_nor_read) {
