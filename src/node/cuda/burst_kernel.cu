@@ -82,6 +82,17 @@ __device__ void wait_until_visible() {
   __syncthreads();
 }
 
+/// The log from shared memory to where the host reads it, and the clock that places it in time.
+__device__ void hand_over(const LoggedBurst* log, const ProducerClock& clock, const BurstParameters& parameters) {
+  LoggedBurst* destination = parameters.log + static_cast<std::int64_t>(blockIdx.x) * parameters.bursts;
+  for (std::uint32_t index = threadIdx.x; index < clock.bursts; index += blockDim.x) {
+    destination[index] = log[index];
+  }
+  if (threadIdx.x == 0) {
+    parameters.clocks[blockIdx.x] = clock;
+  }
+}
+
 template <StorePath Path>
 __global__ void __launch_bounds__(1024, 1) burst_kernel(const __grid_constant__ BurstParameters parameters) {
   auto* log = reinterpret_cast<LoggedBurst*>(shared_memory + (Path == StorePath::bulk ? bulk_source_bytes : 0));
@@ -156,13 +167,8 @@ __global__ void __launch_bounds__(1024, 1) burst_kernel(const __grid_constant__ 
       wait_for_bulk_writes();  // the source must outlive the copies that read it
     }
   }
-  for (int index = static_cast<int>(threadIdx.x); index < burst; index += static_cast<int>(blockDim.x)) {
-    parameters.log[static_cast<std::int64_t>(blockIdx.x) * parameters.bursts + index] = log[index];
-  }
-  if (leader) {
-    parameters.clocks[blockIdx.x] = {start_cycle, start_nanosecond, end_cycle, end_nanosecond,
-                                     static_cast<std::uint32_t>(burst)};
-  }
+  hand_over(log, {start_cycle, start_nanosecond, end_cycle, end_nanosecond, static_cast<std::uint32_t>(burst)},
+            parameters);
   if (filler_result == 0xFFFFFFFFU) {
     *parameters.sink = filler_result;
   }
