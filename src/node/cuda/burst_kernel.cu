@@ -18,6 +18,12 @@ namespace {
 
 extern __shared__ __align__(128) char shared_memory[];
 
+/// CTA barrier that is over when it returns; false if any thread says so. ptxas makes BAR.SYNC.DEFER_BLOCKING of
+/// __syncthreads(), and a clock read behind it runs ahead of the barrier: the issue time was then that of the reading
+/// thread's own warp (bulk copies, read by a thread that issues none: 0.05 us at any size). The result of a reduction
+/// that decides a branch cannot be run ahead of.
+__device__ bool barrier(bool proceed) { return __syncthreads_and(static_cast<int>(proceed)) != 0; }
+
 /// Start times agree across producers where the launch asks for it. False: a wait was aborted, leave.
 __device__ bool align(bool wanted, std::uint32_t& generation, const BurstParameters& parameters) {
   if (!wanted) {
@@ -28,7 +34,7 @@ __device__ bool align(bool wanted, std::uint32_t& generation, const BurstParamet
   if (threadIdx.x == 0) {
     arrived = grid_barrier(generation, parameters);
   }
-  return __syncthreads_and(arrived) != 0;
+  return barrier(arrived);
 }
 
 /// Where the next burst goes. Slots and destinations advance by one a burst; counters instead of divisions, which would
@@ -79,7 +85,6 @@ __device__ void wait_until_visible() {
     }
     __threadfence_system();
   }
-  __syncthreads();
 }
 
 /// The log from shared memory to where the host reads it, and the clock that places it in time.
@@ -109,7 +114,7 @@ __global__ void __launch_bounds__(1024, 1) burst_kernel(const __grid_constant__ 
   if (blockIdx.x == 0 && leader) {
     running = peer_rendezvous(parameters);
   }
-  running = __syncthreads_and(running) != 0 && align(true, generation, parameters);
+  running = barrier(running) && align(true, generation, parameters);
 
   const std::uint64_t start_cycle = cycle();
   const std::uint64_t start_nanosecond = global_nanosecond();
@@ -137,19 +142,26 @@ __global__ void __launch_bounds__(1024, 1) burst_kernel(const __grid_constant__ 
     if (logger && burst > 0) {
       log[burst - 1] = entry;
     }
-    __syncthreads();
+    running = barrier(running);
+    if (!running) {
+      break;
+    }
     const std::uint64_t issued = cycle();
     std::uint64_t visible = start_cycle;
     const bool last_of_train = position_in_train + 1 == parameters.train_length;
     if (parameters.measure_visible || last_of_train) {
       wait_until_visible<Path>();
+      running = barrier(running);
+      if (!running) {
+        break;
+      }
       visible = cycle();
     }
     entry = {static_cast<std::uint32_t>(start - start_cycle), static_cast<std::uint32_t>(issued - start_cycle),
              static_cast<std::uint32_t>(visible - start_cycle)};
     const std::uint32_t pause = last_of_train ? parameters.drain_cycles : parameters.gap_cycles;
     filler_result ^= fill_gap((last_of_train ? visible : issued) + pause, parameters, memory_position);
-    __syncthreads();
+    running = barrier(running);
     last_cycle = cycle();
     ++burst;
     next.advance(parameters);
