@@ -12,6 +12,7 @@ import argparse
 import json
 import pathlib
 import re
+import shlex
 import sys
 from dataclasses import dataclass, field
 
@@ -114,7 +115,12 @@ def read_budgets(files):
 def cuda_objects(build_folder):
     """Every CUDA object of the build, as its compilation database lists them."""
     database = json.loads((build_folder / "compile_commands.json").read_text(encoding="utf-8"))
-    return [build_folder / entry["output"] for entry in database if entry["file"].endswith(".cu")]
+    objects = []
+    for entry in database:
+        if entry["file"].endswith(".cu"):
+            words = shlex.split(entry["command"])  # CMake 3.25 writes no "output"
+            objects.append(pathlib.Path(entry["directory"]) / words[words.index("-o") + 1])
+    return objects
 
 
 def check_build(build_folder, budgets):

@@ -37,43 +37,41 @@ struct SimulatedHardware {
   double warp_instruction_ns = 0;  ///< between two store instructions of one SM, however wide
   double store_queue_bytes = 0;    ///< shared by all warps; each warp holds one more instruction of its own
   double store_egress_gb_per_s = 0;
-  double store_window_bytes = 0;      ///< left the queue and not yet taken by the fabric
-  double store_tpc_window_bytes = 0;  ///< the same, of the two SMs of a TPC together
+  double store_window_bytes = 0;  ///< left the queue and not yet taken by the fabric
 
   // Bulk copies bypass that queue: an engine reads shared memory. The burst ends when the source has been read.
   double bulk_begin_ns = 0;
   double bulk_end_ns = 0;
   double bulk_egress_gb_per_s = 0;
   double bulk_window_bytes = 0;
-  double bulk_tpc_window_bytes = 0;
 
   // Between the SM and the fabric.
   double crossbar_ns = 0;               ///< from the SM to the arbiter
-  double credit_return_ns = 0;          ///< from the fabric's acceptance until the SM's window has its place back
+  double crossbar_gb_per_s = 0;         ///< all that the arbiter passes on, and all that local memory takes
+  double credit_return_ns = 0;          ///< from the arbiter's choice until the SM's window has its place back
   double multiprocessor_gb_per_s = 0;   ///< at most this much of one SM towards a peer
   double grant_bytes = 0;               ///< bytes that an SM sends before its GPC turns to the next one
   std::uint64_t placement_seed = 0;     ///< which SMs the producers land on
-  double local_sink_gb_per_s = 0;       ///< a device's own memory system
-  double local_credit_return_ns = 0;    ///< as credit_return_ns, from that sink
-  double local_acknowledgement_ns = 0;  ///< from that sink back to the SM
+  double local_acknowledgement_ns = 0;  ///< from local memory back to the SM
 
   // Links: each device has so many out of and into the switch.
   int links = 0;
   double link_gb_per_s = 0;        ///< raw, of one link in one direction
   double header_bytes = 0;         ///< on the wire for each request, beside its payload
+  double fabric_queue_bytes = 0;   ///< in front of the outgoing links, shared by all SMs
   double wire_ns = 0;              ///< from one device's link to the other's
   double acknowledgement_ns = 0;   ///< from the destination back to the source
   double fabric_credit_bytes = 0;  ///< sent to one destination and not acknowledged
 
-  // Fences, barriers and loops.
-  double fence_single_pass_bytes = 0;  ///< a burst of one producer above this takes a fence a second pass
-  double fence_second_pass_ns = 0;
+  // Barriers and loops.
   double barrier_ns = 0;               ///< from the last arrival to the start of the next burst
-  bool barrier_drains_stores = false;  ///< arrival waits until the fabric has taken the producer's stores
-  double loop_overhead_ns = 0;         ///< between two bursts, whatever the gap
-  double start_skew_ns = 0;            ///< producers start within this time of each other
-  double gap_timer_ns = 0;             ///< a timed gap overshoots by up to this much
+  bool barrier_behind_stores = false;  ///< an arrival waits until the fabric has taken the producer's stores
+  double loop_overhead_ns = 0;         ///< between two bursts, at least
+  double timer_overhead_ns = 0;        ///< of a timed gap
+  double timer_step_ns = 0;            ///< a timed gap overshoots by up to this much
   double read_latency_ns = 0;          ///< of a memory read, which queues behind the SM's own stores
+  double tensor_core_step_ns = 0;      ///< tensor-core work overshoots by up to this much
+  double start_skew_ns = 0;            ///< producers start within this time of each other
   std::uint64_t seed = 0;              ///< of every random draw: same seed, same samples
 };
 

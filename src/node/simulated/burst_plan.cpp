@@ -21,9 +21,6 @@ constexpr std::int64_t most_repetitions = 8;
 constexpr std::int64_t largest_burst_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t largest_run_bytes = std::int64_t{1} << 33;
 
-/// A local store meets no link: its sink is as many channels as it has L2 slices, so that no single one limits an SM.
-constexpr int local_channels = 96;
-
 std::int64_t packets_of(std::int64_t bytes) { return (bytes + packet_bytes - 1) / packet_bytes; }
 
 int queue_places(double bytes) { return std::max(1, static_cast<int>(bytes / static_cast<double>(packet_bytes))); }
@@ -43,7 +40,7 @@ StorePathTiming store_timing(const SimulatedHardware& hardware, const BurstExper
   timing.egress_interval = transfer_time(packet_bytes, hardware.store_egress_gb_per_s);
   timing.queue_packets = queue_places(hardware.store_queue_bytes + static_cast<double>(warps * instruction_bytes));
   timing.window_packets = queue_places(hardware.store_window_bytes);
-  timing.tpc_window_packets = queue_places(hardware.store_tpc_window_bytes);
+  timing.settle_packets = static_cast<int>(warps * instruction_bytes / packet_bytes / 2);
   return timing;
 }
 
@@ -54,28 +51,33 @@ StorePathTiming bulk_timing(const SimulatedHardware& hardware) {
   timing.egress_interval = transfer_time(packet_bytes, hardware.bulk_egress_gb_per_s);
   timing.queue_packets = 0;
   timing.window_packets = queue_places(hardware.bulk_window_bytes);
-  timing.tpc_window_packets = queue_places(hardware.bulk_tpc_window_bytes);
   return timing;
 }
 
-void plan_remote(const SimulatedHardware& hardware, double last_bytes, BurstPlan& plan) {
-  plan.links = hardware.links;
+void plan_fabric(const SimulatedHardware& hardware, const BurstExperiment& experiment, BurstPlan& plan) {
+  plan.take_interval = transfer_time(packet_bytes, hardware.crossbar_gb_per_s);
+  plan.credit_return = from_ns(hardware.credit_return_ns);
+  plan.remote = experiment.target == Target::remote;
+  if (!plan.remote) {
+    plan.acknowledgement = from_ns(hardware.local_acknowledgement_ns);
+    return;
+  }
+  const auto last_bytes = static_cast<double>(experiment.bytes - (plan.packets_per_burst - 1) * packet_bytes);
   plan.packet_time = transfer_time(packet_bytes + hardware.header_bytes, hardware.link_gb_per_s);
   plan.last_packet_time = transfer_time(last_bytes + hardware.header_bytes, hardware.link_gb_per_s);
   plan.packet_spacing = transfer_time(packet_bytes, hardware.multiprocessor_gb_per_s);
-  plan.credit_return = from_ns(hardware.credit_return_ns);
   plan.wire = from_ns(hardware.wire_ns);
   plan.acknowledgement = from_ns(hardware.acknowledgement_ns);
 }
 
-void plan_local(const SimulatedHardware& hardware, double last_bytes, BurstPlan& plan) {
-  const double channel_gb_per_s = hardware.local_sink_gb_per_s / local_channels;
-  plan.remote = false;
-  plan.links = local_channels;
-  plan.packet_time = transfer_time(packet_bytes, channel_gb_per_s);
-  plan.last_packet_time = transfer_time(last_bytes, channel_gb_per_s);
-  plan.credit_return = from_ns(hardware.local_credit_return_ns);
-  plan.acknowledgement = from_ns(hardware.local_acknowledgement_ns);
+void plan_gap(const SimulatedHardware& hardware, const BurstExperiment& experiment, BurstPlan& plan) {
+  plan.gap = from_us(experiment.gap_us);
+  if (plan.gap == 0) {
+    return;
+  }
+  plan.longest_overshoot =
+      from_ns(experiment.filler == GapFiller::tensor_cores ? hardware.tensor_core_step_ns : hardware.timer_step_ns);
+  plan.reads_memory = experiment.filler == GapFiller::memory_reads;
 }
 
 int bursts_to_run(const BurstExperiment& experiment, std::int64_t packets_per_round) {
@@ -102,12 +104,7 @@ BurstPlan plan_bursts(const SimulatedHardware& hardware, const BurstExperiment& 
   plan.bytes = experiment.bytes;
   plan.packets_per_burst = packets_of(experiment.bytes);
   plan.timing = experiment.path == StorePath::bulk ? bulk_timing(hardware) : store_timing(hardware, experiment);
-  const auto last_bytes = static_cast<double>(experiment.bytes - (plan.packets_per_burst - 1) * packet_bytes);
-  if (experiment.target == Target::remote) {
-    plan_remote(hardware, last_bytes, plan);
-  } else {
-    plan_local(hardware, last_bytes, plan);
-  }
+  plan_fabric(hardware, experiment, plan);
   plan.aligned = experiment.regime == Regime::aligned;
   plan.loops = experiment.mode == BurstMode::periodic && !plan.aligned;
   plan.wants_visible = experiment.mode == BurstMode::isolated;
@@ -115,8 +112,7 @@ BurstPlan plan_bursts(const SimulatedHardware& hardware, const BurstExperiment& 
   plan.train_length = experiment.mode == BurstMode::isolated ? 1
                       : experiment.mode == BurstMode::train  ? experiment.bursts
                                                              : std::numeric_limits<int>::max();
-  plan.gap = from_us(experiment.gap_us);
-  plan.filler = experiment.filler;
+  plan_gap(hardware, experiment, plan);
   return plan;
 }
 

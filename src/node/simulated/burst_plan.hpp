@@ -18,7 +18,7 @@ struct BurstPlan {
   StorePathTiming timing;
 
   bool remote = true;
-  int links = 1;                     ///< of the device, or channels of the local sink
+  Picoseconds take_interval = 0;     ///< between two packets that the arbiter passes on
   Picoseconds packet_time = 0;       ///< on one link
   Picoseconds last_packet_time = 0;  ///< of a burst's last packet, which may be short
   Picoseconds packet_spacing = 0;    ///< between two packets of one SM
@@ -29,10 +29,11 @@ struct BurstPlan {
   bool aligned = false;  ///< barrier before every burst
   bool loops = false;    ///< producers go on until the simulation stops them
   bool wants_visible = false;
-  int train_length = 1;  ///< bursts between two complete drains
-  int bursts = 1;        ///< of one producer; the mean over producers where they loop
-  Picoseconds gap = 0;
-  GapFiller filler = GapFiller::spin;
+  int train_length = 1;               ///< bursts between two complete drains
+  int bursts = 1;                     ///< of one producer; the mean over producers where they loop
+  Picoseconds gap = 0;                ///< 0: none is timed
+  Picoseconds longest_overshoot = 0;  ///< of a timed gap
+  bool reads_memory = false;          ///< the gap ends with a read that queues behind the stores
 };
 
 /// `experiment` has passed check_experiment and check_simulation_size.

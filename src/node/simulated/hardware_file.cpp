@@ -40,31 +40,29 @@ void visit_numbers(Hardware& h, Visitor&& visit) {
   visit("store_queue_bytes", h.store_queue_bytes, 0.0, largest_queue_bytes);
   visit("store_egress_gb_per_s", h.store_egress_gb_per_s, slowest_gb_per_s, fastest_gb_per_s);
   visit("store_window_bytes", h.store_window_bytes, 128.0, largest_queue_bytes);
-  visit("store_tpc_window_bytes", h.store_tpc_window_bytes, 256.0, largest_queue_bytes);
   visit("bulk_begin_ns", h.bulk_begin_ns, 0.0, longest_ns);
   visit("bulk_end_ns", h.bulk_end_ns, 0.0, longest_ns);
   visit("bulk_egress_gb_per_s", h.bulk_egress_gb_per_s, slowest_gb_per_s, fastest_gb_per_s);
   visit("bulk_window_bytes", h.bulk_window_bytes, 128.0, largest_queue_bytes);
-  visit("bulk_tpc_window_bytes", h.bulk_tpc_window_bytes, 256.0, largest_queue_bytes);
   visit("crossbar_ns", h.crossbar_ns, 0.0, longest_ns);
+  visit("crossbar_gb_per_s", h.crossbar_gb_per_s, slowest_gb_per_s, fastest_gb_per_s);
   visit("credit_return_ns", h.credit_return_ns, 0.0, longest_ns);
   visit("multiprocessor_gb_per_s", h.multiprocessor_gb_per_s, slowest_gb_per_s, fastest_gb_per_s);
   visit("grant_bytes", h.grant_bytes, 128.0, largest_queue_bytes);
-  visit("local_sink_gb_per_s", h.local_sink_gb_per_s, slowest_gb_per_s, fastest_gb_per_s);
-  visit("local_credit_return_ns", h.local_credit_return_ns, 0.0, longest_ns);
   visit("local_acknowledgement_ns", h.local_acknowledgement_ns, 0.0, longest_ns);
   visit("link_gb_per_s", h.link_gb_per_s, slowest_gb_per_s, fastest_gb_per_s);
   visit("header_bytes", h.header_bytes, 0.0, 4096.0);
+  visit("fabric_queue_bytes", h.fabric_queue_bytes, 128.0, 64 * largest_queue_bytes);
   visit("wire_ns", h.wire_ns, 0.0, longest_ns);
   visit("acknowledgement_ns", h.acknowledgement_ns, 0.0, longest_ns);
   visit("fabric_credit_bytes", h.fabric_credit_bytes, 128.0, 64 * largest_queue_bytes);
-  visit("fence_single_pass_bytes", h.fence_single_pass_bytes, 0.0, 1e12);
-  visit("fence_second_pass_ns", h.fence_second_pass_ns, 0.0, longest_ns);
   visit("barrier_ns", h.barrier_ns, 0.0, longest_ns);
   visit("loop_overhead_ns", h.loop_overhead_ns, 0.0, longest_ns);
-  visit("start_skew_ns", h.start_skew_ns, 0.0, longest_ns);
-  visit("gap_timer_ns", h.gap_timer_ns, 0.0, longest_ns);
+  visit("timer_overhead_ns", h.timer_overhead_ns, 0.0, longest_ns);
+  visit("timer_step_ns", h.timer_step_ns, 0.0, longest_ns);
   visit("read_latency_ns", h.read_latency_ns, 0.0, longest_ns);
+  visit("tensor_core_step_ns", h.tensor_core_step_ns, 0.0, longest_ns);
+  visit("start_skew_ns", h.start_skew_ns, 0.0, longest_ns);
 }
 
 template <typename Hardware, typename Visitor>
@@ -86,7 +84,7 @@ void visit_texts(Hardware& h, Visitor&& visit) {
 }
 
 std::set<std::string, std::less<>> known_keys() {
-  std::set<std::string, std::less<>> keys{"schema", "based_on", "multiprocessors", "barrier_drains_stores"};
+  std::set<std::string, std::less<>> keys{"schema", "based_on", "multiprocessors", "barrier_behind_stores"};
   SimulatedHardware any;
   const auto insert = [&](std::string_view key, const auto&...) { keys.emplace(key); };
   visit_numbers(any, insert);
@@ -181,8 +179,8 @@ SimulatedHardware parse_simulated_hardware(std::string_view text, std::string_vi
   });
   reader.read("multiprocessors",
               [&](const files::JsonValue& value) { hardware.multiprocessors = read_multiprocessors(value); });
-  reader.read("barrier_drains_stores",
-              [&](const files::JsonValue& value) { hardware.barrier_drains_stores = value.boolean(); });
+  reader.read("barrier_behind_stores",
+              [&](const files::JsonValue& value) { hardware.barrier_behind_stores = value.boolean(); });
   return hardware;
 }
 
@@ -196,7 +194,7 @@ std::string format_simulated_hardware(const SimulatedHardware& hardware) {
   visit_integers(hardware, put);
   document["multiprocessors"] = hardware.multiprocessors;
   visit_numbers(hardware, put);
-  document["barrier_drains_stores"] = hardware.barrier_drains_stores;
+  document["barrier_behind_stores"] = hardware.barrier_behind_stores;
   return document.dump(2) + "\n";
 }
 

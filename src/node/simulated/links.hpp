@@ -12,9 +12,6 @@ class Links {
  public:
   explicit Links(int count) : free_at_(static_cast<std::size_t>(count)) {}
 
-  /// When the next packet can start.
-  [[nodiscard]] Picoseconds ready_at() const { return free_at_[next_]; }
-
   /// Sends a packet that is there at `time` and takes `duration` on its link; returns when it is through.
   Picoseconds send(Picoseconds time, Picoseconds duration) {
     Picoseconds& link = free_at_[next_];
@@ -26,6 +23,25 @@ class Links {
 
  private:
   std::vector<Picoseconds> free_at_;
+  std::size_t next_ = 0;
+};
+
+/// The queue in front of a bundle: a packet is taken only if there is a place, which the packet so many places ahead of
+/// it frees when it starts on its link.
+class FabricQueue {
+ public:
+  explicit FabricQueue(int packets) : started_at_(static_cast<std::size_t>(packets)) {}
+
+  /// When the next packet can be taken.
+  [[nodiscard]] Picoseconds ready_at() const { return started_at_[next_]; }
+
+  void put(Picoseconds starts_at) {
+    started_at_[next_] = starts_at;
+    next_ = next_ + 1 == started_at_.size() ? 0 : next_ + 1;
+  }
+
+ private:
+  std::vector<Picoseconds> started_at_;
   std::size_t next_ = 0;
 };
 

@@ -38,23 +38,15 @@ int multiprocessor_count(const SimulatedHardware& hardware) {
   return count;
 }
 
-std::vector<Seat> place_producers(const SimulatedHardware& hardware, int producers) {
+std::vector<int> place_producers(const SimulatedHardware& hardware, int producers) {
   const std::vector<Tpc> tpcs = tpcs_of(hardware);
   const std::vector<int> order = Random(hardware.placement_seed).permutation(static_cast<int>(tpcs.size()));
-  std::vector<Seat> seats;
-  std::vector<std::size_t> seat_in_tpc(tpcs.size());
+  std::vector<int> seats;
   for (int round = 0; round < 2; ++round) {
     for (const int index : order) {
-      const auto tpc = static_cast<std::size_t>(index);
-      if (static_cast<int>(seats.size()) == producers) {
-        return seats;
-      }
-      if (round == 0) {
-        seat_in_tpc[tpc] = seats.size();
-        seats.push_back({tpcs[tpc].first, false});
-      } else if (tpcs[tpc].multiprocessors == 2) {
-        seats[seat_in_tpc[tpc]].shares_tpc = true;
-        seats.push_back({tpcs[tpc].first + 1, true});
+      const Tpc& tpc = tpcs[static_cast<std::size_t>(index)];
+      if (round < tpc.multiprocessors && static_cast<int>(seats.size()) < producers) {
+        seats.push_back(tpc.first + round);
       }
     }
   }

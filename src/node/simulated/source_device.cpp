@@ -23,22 +23,17 @@ SourceDevice::SourceDevice(const SimulatedHardware& hardware, const BurstPlan& p
       destinations_(std::move(destinations)),
       arrivals_(arrivals),
       random_(seed),
-      fence_second_pass_(static_cast<double>(plan.bytes) > hardware.fence_single_pass_bytes
-                             ? from_ns(hardware.fence_second_pass_ns)
-                             : 0),
       producer_on_(static_cast<std::size_t>(multiprocessor_count(hardware)), -1),
       arbiter_(hardware.multiprocessors, packets(hardware.grant_bytes)),
       wake_queue_(static_cast<std::size_t>(plan.producers)),
-      departures_(plan.links),
+      queue_(packets(hardware.fabric_queue_bytes)),
+      departures_(hardware.links),
       credits_(destinations_.size(), FabricCredits(packets(hardware.fabric_credit_bytes))) {
   const Picoseconds crossbar = from_ns(hardware.crossbar_ns);
-  StorePathTiming sharing = plan.timing;
-  sharing.window_packets = std::min(sharing.window_packets, std::max(1, sharing.tpc_window_packets / 2));
   producers_.reserve(static_cast<std::size_t>(plan.producers));
-  for (const Seat& seat : place_producers(hardware, plan.producers)) {
-    producer_on_[static_cast<std::size_t>(seat.multiprocessor)] = static_cast<int>(producers_.size());
-    const StorePathTiming& timing = seat.shares_tpc ? sharing : plan.timing;
-    producers_.push_back({StorePipeline(timing, plan.packets_per_burst, crossbar), seat.multiprocessor});
+  for (const int multiprocessor : place_producers(hardware, plan.producers)) {
+    producer_on_[static_cast<std::size_t>(multiprocessor)] = static_cast<int>(producers_.size());
+    producers_.push_back({StorePipeline(plan.timing, plan.packets_per_burst, crossbar), multiprocessor});
   }
   trace_.clock_mhz = hardware.clock_mhz;
   trace_.producers.resize(producers_.size());
@@ -50,8 +45,8 @@ Picoseconds SourceDevice::next_time() const {
   if (chosen_ >= 0) {
     return std::max(now_, credits_[destination_of(chosen_)].ready_at());
   }
-  const Picoseconds link_free = std::max(now_, departures_.ready_at());
-  return arbiter_.empty() ? std::max(link_free, wake_queue_.next_time()) : link_free;
+  const Picoseconds free = std::max({now_, crossbar_free_, plan_.remote ? queue_.ready_at() : 0});
+  return arbiter_.empty() ? std::max(free, wake_queue_.next_time()) : free;
 }
 
 void SourceDevice::step() {
@@ -88,6 +83,7 @@ void SourceDevice::send(int producer, Picoseconds time) {
   sender.pipeline.take_head(time + plan_.credit_return);
   sender.head_known = false;
   sender.next_allowed = time + plan_.packet_spacing;
+  crossbar_free_ = time + plan_.take_interval;
   to_advance_.push_back(producer);
   if (last) {
     sender.taken_of_burst = 0;
@@ -96,15 +92,17 @@ void SourceDevice::send(int producer, Picoseconds time) {
   }
 }
 
-/// Out of this device, over the wire, into the destination; returns when the acknowledgement is back.
+/// Through the queue, out of this device, over the wire, into the destination; returns when the acknowledgement is
+/// back.
 Picoseconds SourceDevice::deliver(std::size_t destination, Picoseconds time, Picoseconds duration) {
-  const Picoseconds sent = departures_.send(time, duration);
   if (!plan_.remote) {
-    return sent + plan_.acknowledgement;
+    return time + plan_.acknowledgement;
   }
+  const Picoseconds sent = departures_.send(time, duration);
+  queue_.put(sent - duration);
   Links& arrivals = arrivals_[static_cast<std::size_t>(destinations_[destination])];
-  const Picoseconds received = arrivals.send(time + plan_.wire, duration);
-  const Picoseconds acknowledged = std::max(received, sent + plan_.wire) + plan_.acknowledgement;
+  const Picoseconds received = arrivals.send(sent - duration + plan_.wire, duration);
+  const Picoseconds acknowledged = received + plan_.acknowledgement;
   credits_[destination].spend(acknowledged);
   return acknowledged;
 }
@@ -157,23 +155,27 @@ void SourceDevice::queue_head(int producer) {
   }
 }
 
-/// A spinning producer polls its timer, so that a timed gap overshoots a little.
-Picoseconds SourceDevice::gap_after_burst() {
-  const Picoseconds overshoot = plan_.gap > 0 ? random_.time_up_to(from_ns(hardware_.gap_timer_ns)) : 0;
-  return from_ns(hardware_.loop_overhead_ns) + plan_.gap + overshoot;
+/// A timed gap runs from the end of the issue; the loop around the burst takes its time in any case.
+Picoseconds SourceDevice::end_of_gap(const StorePipeline::IssueEnd& end) {
+  const Picoseconds loop = end.settled + from_ns(hardware_.loop_overhead_ns);
+  if (plan_.gap == 0) {
+    return loop;
+  }
+  const Picoseconds overhead = from_ns(hardware_.timer_overhead_ns) + random_.time_up_to(plan_.longest_overshoot);
+  return std::max(loop, end.issued + plan_.gap + overhead);
 }
 
-void SourceDevice::burst_issued(int producer, Picoseconds end) {
+void SourceDevice::burst_issued(int producer, const StorePipeline::IssueEnd& end) {
   Producer& owner = producers_[static_cast<std::size_t>(producer)];
-  trace_.producers[static_cast<std::size_t>(producer)].back().issued_us = to_us(end);
+  trace_.producers[static_cast<std::size_t>(producer)].back().issued_us = to_us(end.issued);
   ++owner.bursts_ended;
   ++bursts_ended_;
   if (stopped_ || (!plan_.loops && owner.bursts_started == plan_.bursts)) {
     return;
   }
-  const Picoseconds gap_end = end + gap_after_burst();
-  const bool reads_memory = plan_.filler == GapFiller::memory_reads && plan_.gap > 0;
-  if (drains_before(owner.bursts_started) || reads_memory || (plan_.aligned && hardware_.barrier_drains_stores)) {
+  const Picoseconds gap_end = end_of_gap(end);
+  const bool behind_stores = plan_.reads_memory || (plan_.aligned && hardware_.barrier_behind_stores);
+  if (drains_before(owner.bursts_started) || behind_stores) {
     owner.resume_after_drain = gap_end;
   } else if (plan_.aligned) {
     arrive(gap_end, from_ns(hardware_.barrier_ns));
@@ -182,25 +184,23 @@ void SourceDevice::burst_issued(int producer, Picoseconds end) {
   }
 }
 
-/// The last packet of a producer's burst went out.
+/// The fabric took the last packet of a producer's burst.
 void SourceDevice::burst_drained(int producer, Picoseconds taken, Picoseconds acknowledged) {
   Producer& owner = producers_[static_cast<std::size_t>(producer)];
   const auto burst = static_cast<std::size_t>(owner.bursts_drained++);
   if (plan_.wants_visible) {
-    trace_.producers[static_cast<std::size_t>(producer)][burst].visible_us = to_us(acknowledged + fence_second_pass_);
+    trace_.producers[static_cast<std::size_t>(producer)][burst].visible_us = to_us(acknowledged);
   }
   const Picoseconds gap_end = std::exchange(owner.resume_after_drain, never);
   if (gap_end == never) {
     return;
   }
   if (drains_before(owner.bursts_started)) {
-    arrive(std::max(gap_end, acknowledged + fence_second_pass_), quiet_time);
+    arrive(std::max(gap_end, acknowledged), quiet_time);
     return;
   }
-  const Picoseconds taken_back = taken + plan_.credit_return;
-  const bool reads_memory = plan_.filler == GapFiller::memory_reads && plan_.gap > 0;
-  const Picoseconds read_back = reads_memory ? from_ns(hardware_.read_latency_ns) : 0;
-  const Picoseconds resume = std::max(gap_end, taken_back) + read_back;
+  const Picoseconds read = plan_.reads_memory ? from_ns(hardware_.read_latency_ns) : 0;
+  const Picoseconds resume = std::max(gap_end, taken) + read;
   if (plan_.aligned) {
     arrive(resume, from_ns(hardware_.barrier_ns));
   } else {

@@ -58,7 +58,7 @@ class SourceDevice {
   void start_burst(int producer, Picoseconds time);
   void start_all(Picoseconds time);
   void advance_pending();
-  void burst_issued(int producer, Picoseconds end);
+  void burst_issued(int producer, const StorePipeline::IssueEnd& end);
   void burst_drained(int producer, Picoseconds taken, Picoseconds acknowledged);
   void arrive(Picoseconds time, Picoseconds delay);
   void queue_head(int producer);
@@ -66,20 +66,21 @@ class SourceDevice {
   Picoseconds deliver(std::size_t destination, Picoseconds time, Picoseconds duration);
   [[nodiscard]] std::size_t destination_of(int producer) const;
   [[nodiscard]] bool drains_before(int burst) const { return burst % plan_.train_length == 0; }
-  [[nodiscard]] Picoseconds gap_after_burst();
+  [[nodiscard]] Picoseconds end_of_gap(const StorePipeline::IssueEnd& end);
 
   const SimulatedHardware& hardware_;
   BurstPlan plan_;
   std::vector<int> destinations_;
   std::vector<Links>& arrivals_;
   Random random_;
-  Picoseconds fence_second_pass_;
 
   std::vector<Producer> producers_;
   std::vector<int> producer_on_;  // by SM
   Arbiter arbiter_;
   WakeQueue wake_queue_;
+  FabricQueue queue_;
   Links departures_;
+  Picoseconds crossbar_free_ = 0;
   std::vector<FabricCredits> credits_;  // by position in destinations_
   Rendezvous rendezvous_;
   std::vector<int> to_advance_;

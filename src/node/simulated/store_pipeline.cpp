@@ -56,18 +56,33 @@ bool StorePipeline::leave_queue() {
   return left_ != before;
 }
 
-std::optional<Picoseconds> StorePipeline::advance() {
-  const bool has_queue = timing_.queue_packets > 0;
+/// The clock is read when the last packet has entered the queue, by one warp; the others still hold instructions, which
+/// enter as places come free.
+std::optional<StorePipeline::IssueEnd> StorePipeline::issue_end() const {
+  if (timing_.queue_packets == 0) {
+    return left_ == opened_ ? std::optional(IssueEnd{last_leave_ + timing_.end, last_leave_ + timing_.end})
+                            : std::nullopt;
+  }
+  const std::int64_t makes_room = opened_ - 1 - timing_.queue_packets + timing_.settle_packets;
+  if (entered_ < opened_ || makes_room >= left_) {
+    return std::nullopt;
+  }
+  const Picoseconds issued = last_enter_ + timing_.end;
+  return IssueEnd{issued, makes_room < 0 ? issued : std::max(issued, leave_[slot(makes_room)])};
+}
+
+std::optional<StorePipeline::IssueEnd> StorePipeline::advance() {
   bool moved = true;
   while (moved) {
-    moved = has_queue && enter_queue();
+    moved = timing_.queue_packets > 0 && enter_queue();
     moved = leave_queue() || moved;
   }
-  if (open_ && (has_queue ? entered_ : left_) == opened_) {
-    open_ = false;
-    return (has_queue ? last_enter_ : last_leave_) + timing_.end;
+  if (!open_) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  const std::optional<IssueEnd> end = issue_end();
+  open_ = !end;
+  return end;
 }
 
 }  // namespace xstage::simulated
