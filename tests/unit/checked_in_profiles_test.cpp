@@ -1,0 +1,86 @@
+// The profiles that the repository ships: they must read, and answer as their sources do.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "xstage/audit.hpp"
+#include "xstage/calibrate.hpp"
+#include "xstage/files.hpp"
+
+namespace xstage {
+namespace {
+
+constexpr double mebibyte = 1024.0 * 1024;
+
+std::string profile(const std::string& name) { return std::string(XSTAGE_SOURCE_DIR) + "/profiles/" + name; }
+
+TEST(PaperProfile, ReproducesThePapersNumbers) {
+  const Platform paper = read_platform(profile("paper-8x148.json"));
+  const auto at = operating_point(paper, StorePath::store16, 148, 32 * 1024);
+  ASSERT_TRUE(at.usable && at.capacity_known);
+  EXPECT_NEAR(at.point.capacity_bytes / mebibyte, 4.25, 0.005);  // section 3.5
+  EXPECT_NEAR(at.point.volume_bytes / mebibyte, 4.6, 0.05);      // section 4.3
+  EXPECT_TRUE(model::design_test(at.point, 20).capacity_holds());
+}
+
+TEST(H200Profile, IsTheFitOfItsSamples) {
+  const Platform shipped = read_platform(profile("h200x2.json"));
+  const Platform fitted = fit(read_samples(profile("h200x2-samples.csv")));
+  EXPECT_EQ(format_platform(shipped), format_platform(fitted));
+}
+
+/// What the checked-in calibration must reach on samples that its fit has not seen.
+class H200HeldOut : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    validation_ = validate(read_platform(profile("h200x2.json")), read_samples(profile("h200x2-samples.csv")), false);
+  }
+
+  static void expect_errors(const std::string& mode, const std::string& quantity, double median, double worst) {
+    int groups = 0;
+    for (const ErrorSummary& error : validation_.errors) {
+      if (error.group.find(mode) != std::string::npos && error.quantity == quantity) {
+        ++groups;
+        EXPECT_GE(error.samples, 3) << error.group;
+        EXPECT_LE(error.median, median) << error.group << ", " << quantity;
+        EXPECT_LE(error.worst, worst) << error.group << ", " << quantity;
+      }
+    }
+    EXPECT_EQ(groups, 2) << "16-byte stores and bulk copies: " << mode << ", " << quantity;
+  }
+
+  static inline Validation validation_;
+};
+
+TEST_F(H200HeldOut, PeriodsOfGapSweeps) {
+  expect_errors("periodic, free-running", "period", 0.03, 0.08);
+  expect_errors("periodic, aligned", "period", 0.03, 0.08);
+}
+
+TEST_F(H200HeldOut, IssueTimesOfGapSweeps) {
+  expect_errors("periodic, free-running", "issue time, share of the drain time", 0.05, 0.05);
+  expect_errors("periodic, aligned", "issue time, share of the drain time", 0.05, 0.05);
+}
+
+TEST_F(H200HeldOut, IsolatedBurstsBeyondTheKnee) {
+  expect_errors("isolated, aligned", "issue time beyond the knee", 0.10, 0.10);
+}
+
+TEST_F(H200HeldOut, FixedWorkNeedsItsTail) {
+  for (const char* path : {"16-byte stores", "bulk copies"}) {
+    double law = 0;
+    double tail = 0;
+    for (const ErrorSummary& error : validation_.errors) {
+      if (error.group == std::string(path) + ", fixed work, free-running") {
+        law = error.quantity == "period" ? error.median : law;
+        tail = error.quantity == "period with the tail of fixed work" ? error.median : tail;
+      }
+    }
+    EXPECT_GT(law, 0.02) << path;
+    EXPECT_LT(tail, law) << path;
+  }
+}
+
+}  // namespace
+}  // namespace xstage
