@@ -45,7 +45,8 @@ Estimate fit_unevenness(const Rows& rows, const std::vector<CapacityPoint>& capa
     }
   }
   if (values.size() < fewest_points) {
-    return no_estimate("fewer than 2 isolated bursts of at least three times the capacity", static_cast<int>(values.size()));
+    return no_estimate("fewer than 2 isolated bursts of at least three times the capacity",
+                       static_cast<int>(values.size()));
   }
   return median_estimate(values);
 }

@@ -130,9 +130,9 @@ TEST(FitCapacity, FreeRunningIsolatedRowsDoNotCount) {
   EXPECT_TRUE(fit_capacity(plain_rows(file), true_rates, true_floor(), "").empty());
 }
 
-/// Q near 3 MiB at K = 132 (tests/data/first_measurement_h200x2.csv: knee at about 24 KiB per producer, V of about 3.1 MiB). With few of
-/// many SMs the mean issue time of very long bursts falls behind V/R, as producers end one after the other: no Q at K
-/// = 33.
+/// Q near 3 MiB at K = 132 (tests/data/first_measurement_h200x2.csv: knee at about 24 KiB per producer, V of about 3.1
+/// MiB). With few of many SMs the mean issue time of very long bursts falls behind V/R, as producers end one after the
+/// other: no Q at K = 33.
 TEST(FitCapacity, ReadsTheFirstMeasurement) {
   const Platform platform = fit(test::first_measurement());
   const std::vector<CapacityPoint>& points = path_profile(platform, StorePath::store16).capacity;

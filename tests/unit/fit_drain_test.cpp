@@ -111,7 +111,8 @@ TEST(FitDrain, NeedsRowsWithoutAGap) {
               testing::HasSubstr("no free-running periodic rows without a gap"));
 }
 
-// First measurement on two H200: 372 to 373 GB/s over one common window at K = 132, 357 at K = 16; about 50 GB/s a producer.
+// First measurement on two H200: 372 to 373 GB/s over one common window at K = 132, 357 at K = 16; about 50 GB/s a
+// producer.
 TEST(FitDrain, ReadsTheFirstMeasurement) {
   const SamplesFile file = test::first_measurement();
   const DrainFit fit = fit_drain_of(file);
