@@ -1,9 +1,14 @@
 #include "cli/run.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/verbs.hpp"
 #include "xstage/error.hpp"
@@ -53,9 +58,24 @@ ExitCode complain(Console& console, ExitCode code, std::string_view message) {
   return code;
 }
 
+/// The parser would only say that a verb is required, not which word it did not know.
+void check_verb(const CLI::App& tool, int argument_count, const char* const* arguments) {
+  if (argument_count < 2 || std::string_view(arguments[1]).substr(0, 1) == "-") {
+    return;
+  }
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : tool.get_subcommands(nullptr)) {
+    verbs.push_back(verb->get_name());
+  }
+  if (std::find(verbs.begin(), verbs.end(), arguments[1]) == verbs.end()) {
+    throw UsageError(fmt::format("unknown verb '{}': one of {}", arguments[1], fmt::join(verbs, ", ")));
+  }
+}
+
 ExitCode run_verb(CLI::App& tool, const Invocation& invocation, int argument_count, const char* const* arguments,
                   Console& console) {
   try {
+    check_verb(tool, argument_count, arguments);
     tool.parse(argument_count, arguments);
     return invocation.verb(console);
   } catch (const CLI::ParseError& error) {
