@@ -39,7 +39,6 @@ def draw(axes, rows, measured, predicted, label):
     axes.plot(gaps, [row[measured] for row in rows], "o", color="tab:red", label="measured")
     axes.set_xlabel("gap between bursts (microseconds)")
     axes.set_ylabel(label)
-    axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
 
 
@@ -55,7 +54,7 @@ def main():
     if not rows:
         raise SystemExit(f"{arguments.results}: no held-out sweep of {arguments.path} with {arguments.bytes} bytes")
 
-    figure, (period, issue) = pyplot.subplots(1, 2, figsize=(9, 3.4))
+    figure, (period, issue) = pyplot.subplots(1, 2, figsize=(9, 3.4), constrained_layout=True)
     draw(period, rows, "period_us", "predicted_period_us", "period (microseconds)")
     period.plot(
         [row["gap_us"] for row in rows],
@@ -66,8 +65,9 @@ def main():
     )
     period.legend()
     draw(issue, rows, "issue_us", "predicted_issue_us", "issue time (microseconds)")
+    for axes in (period, issue):
+        axes.set_ylim(bottom=0)
     figure.suptitle(f"{rows[0]['producers']} producers x {arguments.bytes // KIBIBYTE} KiB to the peer GPU, not used by the fit")
-    figure.tight_layout()
     figure.savefig(arguments.output, metadata={"Date": None})
 
 
