@@ -35,7 +35,7 @@ struct SimulatedHardware {
   double store_end_ns = 0;         ///< from the acceptance of the last store to the end of the burst
   double packet_issue_ns = 0;      ///< between two 128-byte requests that enter the queue
   double warp_instruction_ns = 0;  ///< between two store instructions of one SM, however wide
-  double store_queue_bytes = 0;    ///< shared by all warps; each warp holds one more instruction of its own
+  double store_queue_bytes = 0;    ///< shared by all warps
   double store_egress_gb_per_s = 0;
   double store_window_bytes = 0;  ///< left the queue and not yet taken by the fabric
 

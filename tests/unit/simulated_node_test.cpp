@@ -167,10 +167,11 @@ TEST(SimulatedNode, TheDrainNeverExceedsTheLinks) {
   }
 }
 
-TEST(SimulatedNode, NarrowStoresDrainAlikeAndHoldLess) {
-  // H200: 4-, 8- and 16-byte stores drain alike; each warp holds one more instruction, so wider ones hold more.
+TEST(SimulatedNode, NarrowStoresDrainAlikeAndIssueLonger) {
+  // H200: 4-, 8- and 16-byte stores drain alike; bursts of 8 KiB, which fit, issue in 0.30, 0.22 and 0.18 us
+  // (profiles/h200x2-samples.csv).
   BurstExperiment zero_gap = steady(132, 16 * kib);
-  BurstExperiment burst = isolated(132, 32 * kib);
+  BurstExperiment burst = isolated(132, 8 * kib);
   const double period = run(zero_gap).front().period_us;
   double before = run(burst).front().issue_us;
   for (const StorePath path : {StorePath::store8, StorePath::store4}) {
@@ -179,17 +180,6 @@ TEST(SimulatedNode, NarrowStoresDrainAlikeAndHoldLess) {
     EXPECT_NEAR(run(zero_gap).front().period_us, period, 0.02 * period);
     const double issue = run(burst).front().issue_us;
     EXPECT_GT(issue, before);
-    before = issue;
-  }
-}
-
-TEST(SimulatedNode, MoreWarpsHoldMore) {
-  BurstExperiment e = isolated(132, 32 * kib);
-  double before = std::numeric_limits<double>::infinity();
-  for (const int threads : {32, 256, 1024}) {
-    e.threads = threads;
-    const double issue = run(e).front().issue_us;
-    EXPECT_LT(issue, before) << threads;
     before = issue;
   }
 }
@@ -204,8 +194,8 @@ TEST(SimulatedNode, ATrainReportsEachBurstAndStartsEmpty) {
   }
   const double alone = run(isolated(132, 16 * kib), hardware).front().issue_us;
   EXPECT_NEAR(train.front().issue_us, alone, 0.02 * alone);
-  // Two microseconds do not drain 2 MiB: back-pressure sets in.
-  EXPECT_GT(train.back().issue_us, 3 * alone);
+  // Two microseconds do not drain 2 MiB: the second burst meets back-pressure.
+  EXPECT_GT(train[1].issue_us, 3 * alone);
 }
 
 TEST(SimulatedNode, ABarrierBehindTheStoresLeavesLittleInFrontOfTheNextBurst) {

@@ -25,12 +25,9 @@ std::int64_t packets_of(std::int64_t bytes) { return (bytes + packet_bytes - 1) 
 
 int queue_places(double bytes) { return std::max(1, static_cast<int>(bytes / static_cast<double>(packet_bytes))); }
 
-/// Each warp holds one instruction beside the shared queue: 32 to 1024 threads moved the isolated issue time by one
-/// 512-byte instruction per warp (132 x 32 KiB on H200).
+/// The queue's size does not depend on warps: 4, 8 and 16-byte stores end a long burst alike on H200.
 StorePathTiming store_timing(const SimulatedHardware& hardware, const BurstExperiment& experiment) {
   const std::int64_t instruction_bytes = std::int64_t{threads_per_warp} * store_width_bytes(experiment.path);
-  const std::int64_t instructions = (experiment.bytes + instruction_bytes - 1) / instruction_bytes;
-  const std::int64_t warps = std::min<std::int64_t>(experiment.threads / threads_per_warp, instructions);
   const double packets_per_instruction = static_cast<double>(instruction_bytes) / static_cast<double>(packet_bytes);
   StorePathTiming timing;
   timing.begin = from_ns(hardware.store_begin_ns);
@@ -38,9 +35,8 @@ StorePathTiming store_timing(const SimulatedHardware& hardware, const BurstExper
   timing.issue_interval =
       from_ns(std::max(hardware.packet_issue_ns, hardware.warp_instruction_ns / packets_per_instruction));
   timing.egress_interval = transfer_time(packet_bytes, hardware.store_egress_gb_per_s);
-  timing.queue_packets = queue_places(hardware.store_queue_bytes + static_cast<double>(warps * instruction_bytes));
+  timing.queue_packets = queue_places(hardware.store_queue_bytes);
   timing.window_packets = queue_places(hardware.store_window_bytes);
-  timing.settle_packets = static_cast<int>(warps * instruction_bytes / packet_bytes / 2);
   return timing;
 }
 

@@ -156,24 +156,24 @@ void SourceDevice::queue_head(int producer) {
 }
 
 /// A timed gap runs from the end of the issue; the loop around the burst takes its time in any case.
-Picoseconds SourceDevice::end_of_gap(const StorePipeline::IssueEnd& end) {
-  const Picoseconds loop = end.settled + from_ns(hardware_.loop_overhead_ns);
+Picoseconds SourceDevice::end_of_gap(Picoseconds issued) {
+  const Picoseconds loop = issued + from_ns(hardware_.loop_overhead_ns);
   if (plan_.gap == 0) {
     return loop;
   }
   const Picoseconds overhead = from_ns(hardware_.timer_overhead_ns) + random_.time_up_to(plan_.longest_overshoot);
-  return std::max(loop, end.issued + plan_.gap + overhead);
+  return std::max(loop, issued + plan_.gap + overhead);
 }
 
-void SourceDevice::burst_issued(int producer, const StorePipeline::IssueEnd& end) {
+void SourceDevice::burst_issued(int producer, Picoseconds issued) {
   Producer& owner = producers_[static_cast<std::size_t>(producer)];
-  trace_.producers[static_cast<std::size_t>(producer)].back().issued_us = to_us(end.issued);
+  trace_.producers[static_cast<std::size_t>(producer)].back().issued_us = to_us(issued);
   ++owner.bursts_ended;
   ++bursts_ended_;
   if (stopped_ || (!plan_.loops && owner.bursts_started == plan_.bursts)) {
     return;
   }
-  const Picoseconds gap_end = end_of_gap(end);
+  const Picoseconds gap_end = end_of_gap(issued);
   const bool behind_stores = plan_.reads_memory || (plan_.aligned && hardware_.barrier_behind_stores);
   if (drains_before(owner.bursts_started) || behind_stores) {
     owner.resume_after_drain = gap_end;

@@ -58,7 +58,7 @@ class SourceDevice {
   void start_burst(int producer, Picoseconds time);
   void start_all(Picoseconds time);
   void advance_pending();
-  void burst_issued(int producer, const StorePipeline::IssueEnd& end);
+  void burst_issued(int producer, Picoseconds issued);
   void burst_drained(int producer, Picoseconds taken, Picoseconds acknowledged);
   void arrive(Picoseconds time, Picoseconds delay);
   void queue_head(int producer);
@@ -66,7 +66,7 @@ class SourceDevice {
   Picoseconds deliver(std::size_t destination, Picoseconds time, Picoseconds duration);
   [[nodiscard]] std::size_t destination_of(int producer) const;
   [[nodiscard]] bool drains_before(int burst) const { return burst % plan_.train_length == 0; }
-  [[nodiscard]] Picoseconds end_of_gap(const StorePipeline::IssueEnd& end);
+  [[nodiscard]] Picoseconds end_of_gap(Picoseconds issued);
 
   const SimulatedHardware& hardware_;
   BurstPlan plan_;

@@ -56,22 +56,17 @@ bool StorePipeline::leave_queue() {
   return left_ != before;
 }
 
-/// The clock is read when the last packet has entered the queue, by one warp; the others still hold instructions, which
-/// enter as places come free.
-std::optional<StorePipeline::IssueEnd> StorePipeline::issue_end() const {
-  if (timing_.queue_packets == 0) {
-    return left_ == opened_ ? std::optional(IssueEnd{last_leave_ + timing_.end, last_leave_ + timing_.end})
-                            : std::nullopt;
-  }
-  const std::int64_t makes_room = opened_ - 1 - timing_.queue_packets + timing_.settle_packets;
-  if (entered_ < opened_ || makes_room >= left_) {
+/// The clock is read behind a barrier of the CTA: when its last packet has entered the queue, or the bulk engine has
+/// read it.
+std::optional<Picoseconds> StorePipeline::issue_end() const {
+  const bool has_queue = timing_.queue_packets > 0;
+  if ((has_queue ? entered_ : left_) < opened_) {
     return std::nullopt;
   }
-  const Picoseconds issued = last_enter_ + timing_.end;
-  return IssueEnd{issued, makes_room < 0 ? issued : std::max(issued, leave_[slot(makes_room)])};
+  return (has_queue ? last_enter_ : last_leave_) + timing_.end;
 }
 
-std::optional<StorePipeline::IssueEnd> StorePipeline::advance() {
+std::optional<Picoseconds> StorePipeline::advance() {
   bool moved = true;
   while (moved) {
     moved = timing_.queue_packets > 0 && enter_queue();
@@ -80,7 +75,7 @@ std::optional<StorePipeline::IssueEnd> StorePipeline::advance() {
   if (!open_) {
     return std::nullopt;
   }
-  const std::optional<IssueEnd> end = issue_end();
+  const std::optional<Picoseconds> end = issue_end();
   open_ = !end;
   return end;
 }

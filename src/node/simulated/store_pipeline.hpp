@@ -24,7 +24,6 @@ struct StorePathTiming {
   Picoseconds egress_interval = 0;  ///< between packets that leave it
   int queue_packets = 0;            ///< 0: no queue; the burst ends when its last packet leaves (bulk)
   int window_packets = 1;
-  int settle_packets = 0;  ///< places that must come free after a burst before the next can start
 };
 
 class StorePipeline {
@@ -34,14 +33,8 @@ class StorePipeline {
   /// A burst starts; the one before it must have ended.
   void open_burst(Picoseconds start);
 
-  /// The end of a burst's issue, and from when on the producer's loop can go on: not before all its warps are through.
-  struct IssueEnd {
-    Picoseconds issued;
-    Picoseconds settled;
-  };
-
-  /// Works out all that is known. Returns the end of the open burst, once.
-  [[nodiscard]] std::optional<IssueEnd> advance();
+  /// Works out all that is known. Returns the end of the open burst's issue, once.
+  [[nodiscard]] std::optional<Picoseconds> advance();
 
   /// Whether a packet waits for the arbiter or is known to reach it, and when.
   [[nodiscard]] bool has_head() const { return taken_ < left_; }
@@ -59,7 +52,7 @@ class StorePipeline {
 
  private:
   [[nodiscard]] std::size_t slot(std::int64_t packet) const { return static_cast<std::size_t>(packet & mask_); }
-  [[nodiscard]] std::optional<IssueEnd> issue_end() const;
+  [[nodiscard]] std::optional<Picoseconds> issue_end() const;
   bool enter_queue();
   bool leave_queue();
 
