@@ -8,35 +8,20 @@
 #include <fmt/format.h>
 
 #include "calibrate/estimators.hpp"
+#include "node/words.hpp"
 
 namespace xstage::calibrate {
 namespace {
-
-std::string_view words_for(StorePath path) {
-  switch (path) {
-    case StorePath::store4:
-      return "4-byte stores";
-    case StorePath::store8:
-      return "8-byte stores";
-    case StorePath::store16:
-      return "16-byte stores";
-    case StorePath::bulk:
-      return "bulk copies";
-  }
-  return name_of(path);
-}
 
 std::string_view words_for(BurstMode mode) {
   return mode == BurstMode::fixed_work ? std::string_view("fixed work") : name_of(mode);
 }
 
-std::string_view words_for(Regime regime) { return regime == Regime::aligned ? "aligned" : "free-running"; }
-
 }  // namespace
 
 std::string group_name(const BurstExperiment& experiment) {
   std::string name =
-      fmt::format("{}, {}, {}", words_for(experiment.path), words_for(experiment.mode), words_for(experiment.regime));
+      fmt::format("{}, {}, {}", words_of(experiment.path), words_for(experiment.mode), words_of(experiment.regime));
   if (experiment.direction == Direction::both_ways) {
     name += ", both ways";
   }

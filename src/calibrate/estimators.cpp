@@ -8,6 +8,8 @@
 #include <limits>
 #include <random>
 
+#include "node/quantiles.hpp"
+
 namespace xstage::calibrate {
 namespace {
 
@@ -35,10 +37,7 @@ double percentile(std::vector<double> values, double percent) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   std::sort(values.begin(), values.end());
-  const double position = percent / 100 * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
+  return quantile_of_sorted(values, percent / 100);
 }
 
 double median(std::vector<double> values) { return percentile(std::move(values), 50); }

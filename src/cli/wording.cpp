@@ -10,22 +10,6 @@
 
 namespace xstage::cli {
 
-std::string_view words_of(StorePath path) {
-  switch (path) {
-    case StorePath::store4:
-      return "4-byte stores";
-    case StorePath::store8:
-      return "8-byte stores";
-    case StorePath::store16:
-      return "16-byte stores";
-    case StorePath::bulk:
-      break;
-  }
-  return "bulk copies";
-}
-
-std::string_view words_of(Regime regime) { return regime == Regime::aligned ? "aligned" : "free-running"; }
-
 std::string node_line(const NodeDescription& node) {
   if (node.devices.empty()) {
     return node.name;

@@ -1,18 +1,14 @@
 #pragma once
-/// The same words for the same thing in every verb's tables.
+/// Text that several verbs share.
 
 #include <string>
 #include <string_view>
 
 #include "cli/table.hpp"
+#include "node/words.hpp"
 #include "xstage/platform.hpp"
 
 namespace xstage::cli {
-
-/// "16-byte stores", "bulk copies".
-[[nodiscard]] std::string_view words_of(StorePath path);
-/// "aligned", "free-running".
-[[nodiscard]] std::string_view words_of(Regime regime);
 
 /// "h200x2: 2 x NVIDIA H200".
 [[nodiscard]] std::string node_line(const NodeDescription& node);

@@ -34,8 +34,4 @@ struct BurstTrace {
 [[nodiscard]] std::vector<BurstSample> summarise(const BurstExperiment& experiment, int train_length,
                                                  const std::vector<BurstTrace>& trials);
 
-/// Quantile of a sorted range by linear interpolation, 0 <= fraction <= 1.
-[[nodiscard]] double quantile_of_sorted(const std::vector<double>& sorted, double fraction);
-[[nodiscard]] double median_of(std::vector<double> values);
-
 }  // namespace xstage

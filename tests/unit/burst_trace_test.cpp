@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "node/quantiles.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {

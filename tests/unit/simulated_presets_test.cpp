@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "node/burst_trace.hpp"
+#include "node/quantiles.hpp"
 #include "node/simulated/simulation.hpp"
 #include "xstage/files.hpp"
 #include "xstage/simulated_node.hpp"
