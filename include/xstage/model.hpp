@@ -73,9 +73,9 @@ constexpr double period_us(const OperatingPoint& p, double gap_us) noexcept {
 /// x of the run; once a share 1 - x of the producers has ended the rest, x of them, run at P0 with on average half of
 /// x*(1 - x) of the run still to do:
 ///   T_fixed = V/R + P0 * x * (1 - x) / 2   for x < 1, else P0.
-/// No fitted number. On H200 (132 x 32 KiB, 100 bursts each) the plain law reads up to 7% low just before the corner,
-/// this one stays within 3%; see docs/notes/calibration.md. Tiles that producers claim dynamically follow the plain
-/// law.
+/// No fitted number. On H200 (132 producers, 16 and 32 KiB, 100 bursts each) the plain law reads up to 8% low just
+/// before the corner, this one stays within 5%; see docs/notes/calibration.md. Tiles that producers claim dynamically
+/// follow the plain law.
 constexpr double fixed_work_period_us(const OperatingPoint& p, double gap_us) noexcept {
   const double floor_period = p.issue_floor_us + gap_us;
   const double drain_time = drain_time_us(p);
