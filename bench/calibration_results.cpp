@@ -8,7 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <cstdio>
+#include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -187,7 +188,10 @@ int main(int argc, char** argv) {
   try {
     return xstage::run(argc, argv);
   } catch (const xstage::InputError& error) {
-    std::cerr << "calibration_results: " << error.what() << '\n';
+    std::fprintf(stderr, "calibration_results: %s\n", error.what());
     return 3;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "calibration_results: unexpected failure: %s\n", error.what());
+    return 4;
   }
 }

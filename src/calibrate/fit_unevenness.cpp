@@ -20,12 +20,13 @@ double unevenness_of(const BurstSample& row) {
 }
 
 const CapacityPoint* largest_known(const std::vector<CapacityPoint>& capacity) {
-  for (auto point = capacity.rbegin(); point != capacity.rend(); ++point) {
-    if (point->capacity_bytes.value) {
-      return &*point;
+  const CapacityPoint* largest = nullptr;
+  for (const CapacityPoint& point : capacity) {
+    if (point.capacity_bytes.value && (largest == nullptr || point.producers > largest->producers)) {
+      largest = &point;
     }
   }
-  return nullptr;
+  return largest;
 }
 
 }  // namespace
