@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One call on a machine with two or more GPUs: tests, a full calibration twice, its checks, and a short table.
-#   scripts/gpu_session.sh BUILD_FOLDER OUTPUT_FOLDER
+#   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER
 # BUILD_FOLDER holds `xstage` and `gpu_tests` (build/release). Every step has its own time limit, so a hang ends itself.
 set -u
 build=$(realpath "${1:?BUILD_FOLDER: where xstage and gpu_tests are}")
