@@ -21,18 +21,23 @@ endif()
 
 # NVML is opened at run time (dlopen): a machine without a driver still starts the tool.
 target_link_libraries(xstage_cuda_node PRIVATE CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
-set_target_properties(xstage_cuda_node PROPERTIES
-  CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
-  CUDA_RUNTIME_LIBRARY Static
-  CUDA_SEPARABLE_COMPILATION OFF)  # relocatable device code changes what ptxas does (design rule 9)
 
-# Warnings are errors on either side of nvcc. -Wpedantic stays out: nvcc's own line directives are not ISO C++.
-list(JOIN XSTAGE_HOST_WARNINGS "," host_warnings)
-target_compile_options(xstage_cuda_node PRIVATE
-  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_warnings};-Werror=all-warnings;-lineinfo>")
+# How all CUDA code is compiled.
+function(xstage_cuda_settings target)
+  set_target_properties(${target} PROPERTIES
+    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
+    CUDA_RUNTIME_LIBRARY Static
+    CUDA_SEPARABLE_COMPILATION OFF)  # relocatable device code changes what ptxas does (design rule 9)
 
-# Design rule 10: what ptxas says about every kernel is kept beside its object file and read by scripts/check_ptxas.py.
-target_compile_options(xstage_cuda_node PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v,-warn-spills>")
-find_package(Python3 COMPONENTS Interpreter REQUIRED)
-set_target_properties(xstage_cuda_node PROPERTIES
-  CUDA_COMPILER_LAUNCHER "${Python3_EXECUTABLE};${PROJECT_SOURCE_DIR}/scripts/capture_ptxas.py")
+  # Warnings are errors on either side of nvcc. -Wpedantic stays out: nvcc's own line directives are not ISO C++.
+  list(JOIN XSTAGE_HOST_WARNINGS "," host_warnings)
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_warnings};-Werror=all-warnings;-lineinfo>")
+
+  # Design rule 10: what ptxas says about every kernel is kept beside its object file and read by scripts/check_ptxas.py.
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v,-warn-spills>")
+  find_package(Python3 COMPONENTS Interpreter REQUIRED)
+  set_target_properties(${target} PROPERTIES
+    CUDA_COMPILER_LAUNCHER "${Python3_EXECUTABLE};${PROJECT_SOURCE_DIR}/scripts/capture_ptxas.py")
+endfunction()
+xstage_cuda_settings(xstage_cuda_node)

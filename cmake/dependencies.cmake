@@ -10,3 +10,16 @@ endif()
 if(XSTAGE_BENCH)
   find_package(benchmark REQUIRED)  # nanoseconds of one model evaluation
 endif()
+
+# CUTLASS: CuTe's WGMMA and TMA atoms and barriers, headers only. They track what each GPU's instructions can do better than
+# inline assembly of our own would. A user's CUTLASS_DIR (its repository), or what scripts/bootstrap.sh took from PyPI.
+function(xstage_find_cutlass)
+  find_path(XSTAGE_CUTLASS_INCLUDE cute/arch/mma_sm90_gmma.hpp
+    HINTS "${CUTLASS_DIR}/include" "$ENV{CUTLASS_DIR}/include"
+          "${PROJECT_SOURCE_DIR}/build/cutlass/cutlass_library/source/include"
+    NO_DEFAULT_PATH)
+  if(NOT XSTAGE_CUTLASS_INCLUDE)
+    message(FATAL_ERROR "CUTLASS 4 headers were not found. Set CUTLASS_DIR to a checkout of CUTLASS, or run: "
+      "scripts/bootstrap.sh build")
+  endif()
+endfunction()

@@ -28,6 +28,32 @@ has_header() {
   [[ -e "/usr/include/$1" || -e "/usr/local/include/$1" ]]
 }
 
+# CuTe headers of the kernels, needed with nvcc only; a user's CUTLASS_DIR comes first. From PyPI, pinned by hash.
+cutlass_version=4.2.0.0
+cutlass_sha256=f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6
+cutlass_folder=build/cutlass
+
+has_cutlass() {
+  [[ -e "${CUTLASS_DIR:-}/include/cute/arch/mma_sm90_gmma.hpp" ||
+    -e "$cutlass_folder/cutlass_library/source/include/cute/arch/mma_sm90_gmma.hpp" ]]
+}
+
+fetch_cutlass() {
+  echo "bootstrap: will fetch nvidia-cutlass $cutlass_version from PyPI into $cutlass_folder (headers only)"
+  local download
+  download=$(mktemp -d)
+  echo "nvidia-cutlass==$cutlass_version --hash=sha256:$cutlass_sha256" >"$download/requirements.txt"
+  if ! python3 -m pip download --quiet --no-deps --require-hashes --dest "$download" -r "$download/requirements.txt"; then
+    echo "bootstrap: could not fetch it; set CUTLASS_DIR to a checkout of CUTLASS 4 instead" >&2
+    exit 1
+  fi
+  python3 -m zipfile -e "$download"/nvidia_cutlass-*.whl "$download/unpacked"
+  mkdir -p build
+  rm -rf "$cutlass_folder"
+  mv "$download/unpacked" "$cutlass_folder"
+  rm -rf "$download"
+}
+
 need_build_tools() {
   need g++ has_compiler
   need cmake has_cmake
@@ -40,7 +66,10 @@ need_libraries() {
   need nlohmann-json3-dev has_header nlohmann/json.hpp
   need libfmt-dev has_header fmt/core.h
   # Reads the compile log of the kernels.
-  if has_nvcc >/dev/null; then need python3 has_command python3; fi
+  if has_nvcc >/dev/null; then
+    need python3 has_command python3
+    if ! has_cutlass; then need python3-pip python3 -m pip --version; fi
+  fi
 }
 
 need_for() {
@@ -71,8 +100,17 @@ need_for() {
   esac
 }
 
-need_for "${1:?usage: scripts/bootstrap.sh build|test|bench|format|fuzz}"
-[[ ${#missing[@]} -gt 0 ]] || exit 0
+target=${1:?usage: scripts/bootstrap.sh build|test|bench|format|fuzz}
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+need_for "$target"
+fetch_headers() {
+  if has_nvcc >/dev/null && [[ $target != format ]] && ! has_cutlass; then fetch_cutlass; fi
+}
+
+if [[ ${#missing[@]} -eq 0 ]]; then
+  fetch_headers
+  exit 0
+fi
 
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
 install="apt-get install -y --no-install-recommends ${missing[*]}"
@@ -100,3 +138,5 @@ if ! { "${as_root[@]}" apt-get -q update &&
   echo "bootstrap: installation failed; run as root: apt-get update && $install" >&2
   exit 1
 fi
+
+fetch_headers

@@ -1,0 +1,276 @@
+"""What the PyTorch baselines share: one process a GPU under a watchdog, NCCL and symmetric memory, fair timing."""
+
+import dataclasses
+import datetime
+import faulthandler
+import gc
+import json
+import math
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+
+# NVLink multicast stays off unless the user has asked for it; both libraries read this before their first use.
+os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
+
+import numpy  # noqa: E402  (after the environment)
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+import torch.distributed._symmetric_memory as symmetric_memory  # noqa: E402  (defines torch.ops.symm_mem.fused_*)
+import torch.multiprocessing  # noqa: E402
+
+EAGER_CALLS = 10
+TRIAL_US = 15000.0
+REPLAYS = (3, 400)  # least and most in a trial
+HEAD_START_CYCLES = 600_000  # about 0.3 ms of a Hopper GPU
+ALIGNMENT = 2 << 20
+
+
+class CandidateFailed(RuntimeError):
+    """One candidate cannot be measured; the others can."""
+
+
+@dataclasses.dataclass
+class Candidate:
+    """One way to do an operation. The fastest candidate of a variant is the one that is reported."""
+
+    variant: str
+    algorithm: str
+    call: Callable[[], torch.Tensor]  # enqueues the whole operation on the current stream
+    check: Callable[[torch.Tensor], None]  # raises if the result is wrong; no collectives
+    overwritten: list = dataclasses.field(default_factory=list)  # buffers that the call fills: NaN before the check
+    eager_us: float = 0.0
+    replays: int = REPLAYS[0]
+    trials_us: list = dataclasses.field(default_factory=list)
+
+
+class Arena:
+    """Buffers cut from one allocation that outlives every graph: NCCL keeps the addresses that it registered for one,
+    and symmetric memory needs equal offsets on all ranks, which an allocator that reuses blocks does not promise."""
+
+    def __init__(self, memory):
+        self.memory, self.used = memory, 0
+
+    def take(self, *shape):
+        end = self.used + 2 * math.prod(shape)  # bf16
+        if end > self.memory.numel():
+            raise RuntimeError(f"buffer {shape} ends at {end}, but the arena has {self.memory.numel()} bytes")
+        taken = self.memory[self.used : end].view(torch.bfloat16).view(shape)
+        self.used = math.ceil(end / ALIGNMENT) * ALIGNMENT
+        return taken
+
+
+class Session:
+    """One rank: its GPU, process group and buffers, and agreement with the other ranks through a key-value store."""
+
+    def __init__(self, rank, ranks, port, limit, arena_bytes, symmetric_bytes):
+        faulthandler.dump_traceback_later(max(limit - 5, 1))  # where a rank hangs, before the watchdog ends it
+        self.rank, self.ranks, self._round = rank, ranks, 0
+        self.device = torch.device("cuda", rank)
+        torch.cuda.set_device(self.device)
+        torch.set_float32_matmul_precision("highest")  # references are plain fp32
+        timeout = datetime.timedelta(seconds=limit)
+        store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timeout, wait_for_workers=False)
+        self._store = dist.PrefixStore("agreement", store)
+        # With device_id the communicator exists from the start, which the registration of windows requires.
+        dist.init_process_group(
+            "nccl", store=store, rank=rank, world_size=ranks, timeout=timeout, device_id=self.device
+        )
+        self.group = dist.group.WORLD.group_name
+        self._own = torch.Generator(self.device).manual_seed(1 + rank)
+        self._shared = torch.Generator(self.device).manual_seed(1000)
+        self._token = torch.zeros(1, device=self.device)
+        self.barrier()
+        torch.cuda.synchronize()
+        self.arenas = {"plain": Arena(torch.empty(arena_bytes, dtype=torch.uint8, device=self.device))}
+        try:
+            self.arenas["window"] = Arena(self.agreed(lambda: self._registered_window(arena_bytes)))
+        except CandidateFailed as error:
+            self.say(f"NCCL goes without registered windows: {error}")
+        memory = symmetric_memory.empty(symmetric_bytes, dtype=torch.uint8, device=self.device)
+        symmetric_memory.rendezvous(memory, self.group)
+        self.symmetric = Arena(memory)
+
+    def _registered_window(self, size):
+        backend = dist.group.WORLD._get_backend(self.device)
+        self._pool = torch.cuda.MemPool(backend.mem_allocator)  # ncclMemAlloc
+        with torch.cuda.use_mem_pool(self._pool):
+            memory = torch.empty(size, dtype=torch.uint8, device=self.device)
+        backend.register_mem_pool(self._pool, symm=True)
+        return memory
+
+    def say(self, text):
+        if self.rank == 0:
+            print(text, flush=True)
+
+    def gather(self, value):
+        """The values of all ranks in rank order; also a barrier of the hosts."""
+        self._round += 1
+        self._store.set(f"{self._round}/{self.rank}", json.dumps(value))
+        return [json.loads(self._store.get(f"{self._round}/{rank}")) for rank in range(self.ranks)]
+
+    def agreed(self, action):
+        """The action's value if it succeeds on every rank, else CandidateFailed on every rank."""
+        value, reason = None, None
+        try:
+            value = action()
+            torch.cuda.synchronize()
+        except Exception as error:  # whatever a library raises: the other ranks must learn of it
+            while error.__context__ is not None:  # a failed capture hides its cause behind a second error
+                error = error.__context__
+            reason = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+        reasons = self.gather(reason)
+        if any(reasons):
+            raise CandidateFailed("; ".join(f"rank {rank}: {why}" for rank, why in enumerate(reasons) if why))
+        return value
+
+    def barrier(self):
+        """Of the GPUs: what is enqueued after it starts on all ranks together."""
+        dist.all_reduce(self._token)
+
+    def randn(self, *shape, scale=1.0, shared=False):
+        """Random bf16; `shared` means the same values on all ranks."""
+        generator = self._shared if shared else self._own
+        return torch.randn(shape, dtype=torch.bfloat16, device=self.device, generator=generator).mul_(scale)
+
+    def release(self):
+        """After the last reference to graphs and tensors; all ranks together, as peers read each other's memory."""
+        gc.collect()
+        self.barrier()  # NCCL lets go of destroyed graphs when it is called next
+        torch.cuda.synchronize()
+        self.gather(None)
+        torch.cuda.empty_cache()
+        for arena in (*self.arenas.values(), self.symmetric):
+            arena.used = 0
+
+
+def expect_close(result, expected, ranks):
+    """Bf16 against fp32, both of unit variance: every rank's partial sum and every addition may be rounded once."""
+    if expected.numel() == 0:
+        return  # none of the sampled rows is here
+    difference = result.float() - expected
+    relative = (difference.square().mean() / expected.square().mean()).sqrt().item()
+    largest = difference.abs().max().item()
+    if not (relative <= 0.003 * (ranks + 1) and largest <= 0.04 * (ranks + 1)):  # this way round, NaN fails
+        raise ValueError(f"wrong result: relative RMS error {relative:.3g}, largest error {largest:.3g}")
+
+
+def _elapsed_us(session, call, count):
+    """Microseconds a call on this rank, all ranks starting together."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    session.barrier()
+    start.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1000.0 / count
+
+
+def _replay_us(session, graph, count):
+    torch.cuda._sleep(HEAD_START_CYCLES)  # meanwhile the host enqueues, so that no replay waits for its launch
+    return _elapsed_us(session, graph.replay, count)
+
+
+def _capture(call):
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        # thread_local: NCCL's watchdog thread may query its events meanwhile.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            result = call()
+    finally:
+        torch.cuda.set_stream(stream)  # a failed capture leaves its own stream current
+    return graph, result
+
+
+def _prepare(session, candidate):
+    """(graph, its result), warm and checked; sets the eager time and the number of replays that make a trial."""
+    # Eager calls first: libraries connect and allocate in them, which they cannot do in a capture.
+    session.agreed(lambda: [candidate.call() for _ in range(2)])
+    graph, result = session.agreed(lambda: _capture(candidate.call))
+    session.agreed(lambda: [buffer.fill_(float("nan")) for buffer in (*candidate.overwritten, result)])
+    session.agreed(graph.replay)
+    session.agreed(lambda: candidate.check(result))
+    candidate.eager_us = max(session.gather(_elapsed_us(session, candidate.call, EAGER_CALLS)))
+    estimate = max(session.gather(_replay_us(session, graph, REPLAYS[0])))
+    candidate.replays = min(max(round(TRIAL_US / estimate), REPLAYS[0]), REPLAYS[1])
+    return graph, result
+
+
+def measure(session, candidates, trials):
+    """The candidates that work, with their trials: these alternate, and each is the maximum over ranks."""
+    prepared = []
+    for candidate in candidates:
+        try:
+            prepared.append((candidate, *_prepare(session, candidate)))
+        except CandidateFailed as error:
+            session.say(f"failed: {candidate.variant} {candidate.algorithm}: {error}")
+            torch.cuda.synchronize()  # raises if the CUDA context is lost: nothing can follow then
+    for trial in range(trials + 1):  # the first warms up
+        first = trial % max(len(prepared), 1)
+        for candidate, graph, _ in prepared[first:] + prepared[:first]:
+            candidate.trials_us.append(_replay_us(session, graph, candidate.replays))
+    for candidate, _, _ in prepared:
+        of_ranks = session.gather(candidate.trials_us[1:])
+        candidate.trials_us = [round(max(of_trial), 3) for of_trial in zip(*of_ranks)]
+    return [candidate for candidate, _, _ in prepared]
+
+
+def timing_fields(candidates):
+    """Of one variant's candidates: the times of the fastest, and the medians of all."""
+    medians = {candidate.algorithm: round(float(numpy.median(candidate.trials_us)), 3) for candidate in candidates}
+    best = min(candidates, key=lambda candidate: medians[candidate.algorithm])
+    p5, p95 = (round(float(value), 3) for value in numpy.percentile(best.trials_us, (5, 95)))
+    return {
+        **{"algorithm": best.algorithm, "microseconds": medians[best.algorithm], "p5": p5, "p95": p95},
+        **{"eager_us": round(best.eager_us, 3), "replays": best.replays, "algorithms_us": medians},
+        **{"trials": len(best.trials_us), "trials_us": best.trials_us},
+    }
+
+
+def _nvidia_smi(*arguments):
+    try:
+        return subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def hardware(ranks):
+    links = re.findall(r"Link \d+: ([\d.]+) GB/s", _nvidia_smi("nvlink", "--status", "-i", "0"))
+    fields = _nvidia_smi("--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits", "-i", "0")
+    known = re.fullmatch(r"([\d.]+), (\d+)", fields)
+    return {
+        "gpus": [torch.cuda.get_device_name(rank) for rank in range(ranks)],
+        "links": f"{len(links)} NVLink, {float(links[0]):.2f} GB/s each" if links else "unknown",
+        "driver": known[1] if known else "unknown",
+        "cuda": torch.version.cuda,
+        "clocks_mhz": float(known[2]) if known else None,
+    }
+
+
+def write_results(path, header, rows):
+    """One row a line; never half a file."""
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    head = json.dumps(header, indent=1).removesuffix("\n}")
+    temporary = path.with_name(path.name + ".temporary")
+    temporary.write_text(f'{head},\n "rows": [\n  {lines}\n ]\n}}\n', encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def launch(worker, ranks, limit, options):
+    """Runs worker(rank, ranks, port, limit, options) in one process a rank. Raises if one fails or time runs out."""
+    timeout = datetime.timedelta(seconds=limit)
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, timeout=timeout, wait_for_workers=False)
+    deadline = time.monotonic() + limit
+    workers = torch.multiprocessing.spawn(worker, (ranks, store.port, limit, options), nprocs=ranks, join=False)
+    try:
+        while not workers.join(timeout=0.5, grace_period=3):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not finished after {limit:g} s (--limit)")
+    finally:
+        for process in workers.processes:
+            if process.is_alive():
+                process.kill()

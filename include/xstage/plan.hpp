@@ -1,0 +1,58 @@
+#pragma once
+// A plan: the numbers that a fused kernel is launched with. The kernel decides nothing for itself, and knows no model
+// (design rule 1); whoever knows better than the rule below changes a field.
+
+#include <cstdint>
+#include <string>
+
+#include "xstage/node.hpp"
+#include "xstage/platform.hpp"
+
+namespace xstage {
+
+/// How the shards of peers arrive in an all-gather.
+enum class GatherPath {
+  push,         // the GEMM kernel stores its own shard to the peers, one helper warp in each CTA
+  copy_engine,  // cudaMemcpyAsync on a second stream: no multiprocessor, but a few microseconds until it starts
+};
+
+/// How partial sums become the same full sum on every rank.
+enum class AllReduceAlgorithm {
+  one_shot,  // every rank sends its partial sums to all others, and each adds them up: one latency
+  two_shot,  // each tile has an owner, who adds up and sends the sum to all: 2/R of the volume, two latencies
+};
+
+struct Plan {
+  // Stores. The X-Stage holds `outstanding_capacity` (Q) bytes of them; what a tile produces beyond that and beyond the
+  // staging below stalls the warpgroups that multiply.
+  StorePath store_path = StorePath::bulk;
+  int staging_chunks = 4;  // 8 KiB each (64 rows x 64 columns), for each of the two multiplying warpgroups; 1 to 4
+
+  // Tiles.
+  int tile_columns = 256;  // 64, 128 or 256; a tile has 128 rows
+  int cluster_rows = 2;    // CTAs of one cluster along the rows (they share B) ...
+  int cluster_columns = 1; // ... or along the columns (they share A); one of both is 1
+  int stages = 0;          // of the operand ring; 0: as many as shared memory holds
+  int issuers = 0;         // CTAs; 0: one for each multiprocessor
+
+  // Order.
+  int group_rows = 8;      // row clusters that are worked off together, for reuse in L2
+
+  // All-gather: one flag for each chunk of chunk_rows x chunk_depth elements.
+  GatherPath gather = GatherPath::push;
+  int chunk_rows = 128;    // multiple of 128
+  int chunk_depth = 0;     // multiple of 64; 0: the whole depth
+
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::two_shot;
+};
+
+/// What one tile boundary asks of the fabric, and what the model says about it (spec: free-running max law).
+struct PlanAudit {
+  double main_loop_us = 0;        // gap G between two tiles of one CTA
+  double remote_bytes = 0;        // V: bytes that all CTAs store to peers at one tile boundary
+  double drain_us = 0;            // V / R
+  double stall_us = 0;            // time in which a tile's stores hold its warpgroups up, per remote tile
+  double predicted_us = 0;        // of the whole operation
+};
+
+}  // namespace xstage

@@ -1,0 +1,224 @@
+#include "gemm/layout.hpp"
+
+#include <algorithm>
+
+namespace xstage::gemm {
+
+namespace {
+
+using kernels::GemmRegionTarget;
+
+std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// Half-tile flags of one source: two for each tile of `rows` x `columns`.
+std::int64_t half_tiles(std::int64_t rows, std::int64_t columns, const Plan& plan) {
+  return divide_up(rows, kernels::gemm_tile_rows) * 2 * divide_up(columns, plan.tile_columns);
+}
+
+class LayoutBuilder {
+ public:
+  LayoutBuilder(const Problem& problem, const Plan& plan, int rank, int world)
+      : problem_(problem), plan_(plan), rank_(rank), world_(world) {
+    layout_.schedule.start({kernels::gemm_tile_rows, plan.tile_columns, plan.cluster_rows, plan.cluster_columns,
+                            plan.group_rows});
+  }
+
+  Layout build() {
+    switch (problem_.operation) {
+      case Operation::gemm:
+        gemm();
+        break;
+      case Operation::reduce_scatter:
+        reduce(false);
+        break;
+      case Operation::all_reduce:
+        reduce(true);
+        break;
+      case Operation::all_gather:
+        all_gather();
+        break;
+      case Operation::all_to_all:
+        all_to_all();
+        break;
+    }
+    return std::move(layout_);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t output_columns(std::int64_t columns) const {
+    return problem_.gated ? columns / 2 : columns;
+  }
+
+  [[nodiscard]] RowRange rows_of(int rank) const { return row_range(problem_.m, rank, world_); }
+
+  /// Ranks after this one, rotated; this rank itself comes last.
+  [[nodiscard]] int peer(int step) const { return (rank_ + step) % world_; }
+
+  static GemmRegionTarget plain_target() {
+    GemmRegionTarget target{};
+    target.output_copies = 1;
+    target.signal_rank = -1;
+    target.gather_rank = -1;
+    return target;
+  }
+
+  void add(std::int64_t rows, std::int64_t columns, GemmRegionTarget target, std::vector<OutputTarget> outputs) {
+    target.output_map = narrow(static_cast<std::int64_t>(layout_.outputs.size()));
+    target.output_copies = narrow(static_cast<std::int64_t>(outputs.size()));
+    layout_.schedule.add_region(narrow(rows), narrow(columns));
+    layout_.targets.push_back(target);
+    layout_.outputs.insert(layout_.outputs.end(), outputs.begin(), outputs.end());
+  }
+
+  void gemm() {
+    const std::int64_t columns = output_columns(problem_.n);
+    layout_.a = {problem_.m, problem_.k};
+    layout_.b = {problem_.n, problem_.k};
+    layout_.user_output = {problem_.m, columns};
+    add(problem_.m, problem_.n, plain_target(), {{Place::user, rank_, 0, 0, layout_.user_output}});
+  }
+
+  /// Tiles owned by peers first, rotated by rank, each partial tile into the owner's slot for this rank; own tiles last.
+  void reduce(bool to_all) {
+    const std::int64_t most_rows = rows_of(0).count;
+    layout_.a = {problem_.m, problem_.k / world_};
+    layout_.b = {problem_.n, problem_.k / world_};
+    layout_.slot_rows = most_rows;
+    layout_.slots = {most_rows * (world_ - 1), problem_.n};
+    layout_.tile_flags = half_tiles(most_rows, problem_.n, plan_) * world_;
+    for (int step = 1; step < world_; ++step) {
+      add_partial_region(peer(step));
+    }
+    const RowRange own = rows_of(rank_);
+    GemmRegionTarget target = plain_target();
+    target.a_row_begin = narrow(own.begin);
+    target.reduce = world_ > 1 ? 1 : 0;
+    if (!to_all) {
+      layout_.user_output = {own.count, problem_.n};
+      add(own.count, problem_.n, target, {{Place::user, rank_, 0, 0, layout_.user_output}});
+      return;
+    }
+    std::vector<OutputTarget> everywhere;
+    for (int step = 1; step <= world_; ++step) {
+      everywhere.push_back({Place::symmetric, peer(step), 0, own.begin, {own.count, problem_.n}});
+    }
+    layout_.symmetric_outputs = {{problem_.m, problem_.n}};
+    layout_.waits_done = world_ > 1;
+    add(own.count, problem_.n, target, everywhere);
+  }
+
+  void add_partial_region(int owner) {
+    const RowRange rows = rows_of(owner);
+    GemmRegionTarget target = plain_target();
+    target.a_row_begin = narrow(rows.begin);
+    target.raw = 1;
+    target.signal_rank = owner;
+    target.signal_begin = static_cast<std::uint32_t>(half_tiles(rows.count, problem_.n, plan_) * rank_);
+    const int slot = rank_ < owner ? rank_ : rank_ - 1;
+    add(rows.count, problem_.n, target,
+        {{Place::slot, owner, 0, slot * layout_.slot_rows, {rows.count, problem_.n}}});
+  }
+
+  /// Local rows first, then those of the peers in the order in which they push: the next rank's predecessor is this one.
+  void all_gather() {
+    const std::int64_t columns = problem_.n / world_;
+    const RowRange own = rows_of(rank_);
+    layout_.a = {own.count, problem_.k};
+    layout_.b = {columns, problem_.k};
+    layout_.user_output = {problem_.m, output_columns(columns)};
+    if (world_ > 1) {
+      layout_.gathered = {problem_.m, problem_.k};
+      kernels::GatherParameters& gather = layout_.gather;
+      gather.chunk_rows = plan_.chunk_rows;
+      gather.chunk_depth = plan_.chunk_depth;
+      gather.row_chunks = narrow(divide_up(rows_of(0).count, plan_.chunk_rows));
+      gather.depth_chunks = narrow(divide_up(problem_.k, plan_.chunk_depth));
+      gather.push = plan_.gather == GatherPath::push ? 1 : 0;
+      gather.buffers = gather.push == 1 ? 2 : 1;
+      layout_.tile_flags = std::int64_t{gather.row_chunks} * gather.depth_chunks * world_;
+    }
+    for (int step = 0; step < world_; ++step) {
+      const int source = (rank_ + world_ - step) % world_;
+      const RowRange rows = rows_of(source);
+      GemmRegionTarget target = plain_target();
+      target.a_map = step == 0 ? 0 : 1;
+      target.a_row_begin = step == 0 ? 0 : narrow(rows.begin);
+      target.gather_rank = step == 0 ? -1 : source;
+      add(rows.count, columns, target,
+          {{Place::user, rank_, 0, rows.begin, {rows.count, output_columns(columns)}}});
+    }
+  }
+
+  /// Column blocks of the peers' heads first, rotated by rank; the own heads last, whose stores need no link.
+  void all_to_all() {
+    const RowRange own = rows_of(rank_);
+    layout_.a = {own.count, problem_.k};
+    layout_.b = {problem_.n, problem_.k};
+    for (const HeadPart& part : problem_.parts) {
+      layout_.symmetric_outputs.push_back({problem_.m, std::int64_t{part.heads} / world_ * problem_.head_dim});
+    }
+    std::int64_t flags_each = 0;
+    for (const MatrixShape& output : layout_.symmetric_outputs) {
+      flags_each += half_tiles(rows_of(0).count, output.columns, plan_);
+    }
+    layout_.tile_flags = flags_each * world_;
+    layout_.waits_done = world_ > 1;
+    for (int step = 1; step <= world_; ++step) {
+      add_head_regions(peer(step), flags_each * rank_);
+    }
+  }
+
+  void add_head_regions(int destination, std::int64_t first_flag) {
+    const RowRange own = rows_of(rank_);
+    std::int64_t part_begin = 0;
+    int norm_row = 0;
+    for (std::size_t index = 0; index < problem_.parts.size(); ++index) {
+      const HeadPart& part = problem_.parts[index];
+      const std::int64_t columns = layout_.symmetric_outputs[index].columns;
+      GemmRegionTarget target = plain_target();
+      target.b_row_begin = narrow(part_begin + destination * columns);
+      target.signal_rank = destination;
+      target.signal_begin = static_cast<std::uint32_t>(first_flag);
+      target.head_steps = (part.norm ? 1 : 0) + (part.rotary ? 2 : 0);
+      target.norm_row = norm_row;
+      add(own.count, columns, target,
+          {{Place::symmetric, destination, static_cast<int>(index), own.begin, {own.count, columns}}});
+      part_begin += std::int64_t{part.heads} * problem_.head_dim;
+      first_flag += half_tiles(rows_of(0).count, columns, plan_);
+      norm_row += part.norm ? 1 : 0;
+    }
+  }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  const int rank_;
+  const int world_;
+  Layout layout_;
+};
+
+}  // namespace
+
+Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world) {
+  return LayoutBuilder(problem, plan, rank, world).build();
+}
+
+std::size_t heap_bytes(const Problem& problem, const Plan& plan, int world) {
+  constexpr std::size_t alignment = HeapRank::default_alignment;
+  const auto padded = [](std::int64_t bytes) {
+    return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
+  };
+  const Layout layout = make_layout(problem, plan, 0, world);
+  std::size_t bytes = padded((kernels::SignalPad::tile_flags + layout.tile_flags) * 4);
+  bytes += padded(layout.slots.rows * layout.slots.columns * 2);
+  for (int buffer = 0; buffer < layout.gather.buffers; ++buffer) {
+    bytes += padded(layout.gathered.rows * layout.gathered.columns * 2);
+  }
+  for (const MatrixShape& output : layout.symmetric_outputs) {
+    bytes += padded(output.rows * output.columns * 2);
+  }
+  return bytes;
+}
+
+}  // namespace xstage::gemm

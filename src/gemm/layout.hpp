@@ -1,0 +1,71 @@
+#pragma once
+// How one rank's share of a fused GEMM is laid out: the regions of its schedule in their order, what each one's tiles go to,
+// and which buffers that takes. Pure host code, tested without a GPU.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/gemm/gemm_layout.hpp"
+#include "schedule/gemm_schedule.hpp"
+#include "xstage/gemm.hpp"
+
+namespace xstage::gemm {
+
+/// A matrix, or rows of one, in elements.
+struct MatrixShape {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+/// Where an output tensor map points.
+enum class Place {
+  user,       // Operands::output of this rank
+  slot,       // slot of this rank's partial sums at the owner
+  symmetric,  // output buffer `part` in the symmetric heap
+};
+
+struct OutputTarget {
+  Place place = Place::user;
+  int rank = 0;
+  int part = 0;
+  std::int64_t row_begin = 0;  // rows of the destination before the first one written
+  MatrixShape shape;           // what may be written: stores beyond it are clipped
+};
+
+struct Layout {
+  // Operands of this rank.
+  MatrixShape a;
+  MatrixShape b;
+  MatrixShape gathered;              // all-gather: the whole A, in the heap
+  MatrixShape slots;                 // partial sums of the other ranks, one slot after the other, in the heap
+  std::int64_t slot_rows = 0;
+  std::vector<MatrixShape> symmetric_outputs;
+  MatrixShape user_output;
+
+  schedule::GemmSchedule schedule{};
+  std::vector<kernels::GemmRegionTarget> targets;
+  std::vector<OutputTarget> outputs;
+  kernels::GatherParameters gather{};
+  std::int64_t tile_flags = 0;       // words of the signal pad
+  bool waits_done = false;
+};
+
+/// The plan with every field that was left to the rule filled in.
+[[nodiscard]] Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors);
+
+[[nodiscard]] Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world);
+
+/// Shared memory of one CTA in bytes; `stages` of the plan must be filled in.
+[[nodiscard]] std::int64_t shared_bytes(const Plan& plan, bool pushes);
+
+/// One line that all ranks must agree on.
+[[nodiscard]] std::string statement(const Problem& problem, const Plan& plan);
+
+[[nodiscard]] std::string operation_name(Operation operation);
+
+/// Shared memory that barriers and the context of a CTA take behind the rings.
+inline constexpr std::int64_t barrier_bytes = 1024;
+inline constexpr std::int64_t shared_memory_limit = 227 * 1024;
+
+}  // namespace xstage::gemm

@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gemm/layout.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage::gemm {
+
+namespace {
+
+std::int64_t stage_bytes(const Plan& plan) {
+  return std::int64_t{kernels::gemm_tile_rows + plan.tile_columns} * kernels::gemm_tile_depth * 2;
+}
+
+bool pushes(const Problem& problem, const Plan& plan, int world) {
+  return problem.operation == Operation::all_gather && plan.gather == GatherPath::push && world > 1;
+}
+
+/// The GEMM that one rank computes, whatever its tiles are for.
+struct LocalShape {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t depth;
+};
+
+LocalShape local_shape(const Problem& problem, int world) {
+  switch (problem.operation) {
+    case Operation::reduce_scatter:
+    case Operation::all_reduce:
+      return {problem.m, problem.n, problem.k / world};
+    case Operation::all_gather:
+      return {problem.m, problem.n / world, problem.k};
+    case Operation::all_to_all:
+      return {row_range(problem.m, 0, world).count, problem.n, problem.k};
+    case Operation::gemm:
+      break;
+  }
+  return {problem.m, problem.n, problem.k};
+}
+
+/// Waves of CTAs that a tile width takes, times its width: what the slowest multiprocessor multiplies.
+std::int64_t columns_of_slowest(const LocalShape& shape, int tile_columns, int multiprocessors) {
+  const std::int64_t tiles = (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows *
+                             ((shape.columns + tile_columns - 1) / tile_columns);
+  return (tiles + multiprocessors - 1) / multiprocessors * tile_columns;
+}
+
+void check_field(bool holds, const char* name, int value, const char* rule) {
+  if (!holds) {
+    throw InputError(fmt::format("plan: {} is {}: {}", name, value, rule));
+  }
+}
+
+void check_plan(const Problem& problem, const Plan& plan) {
+  check_field(plan.tile_columns == 64 || plan.tile_columns == 128 || plan.tile_columns == 256, "tile_columns",
+              plan.tile_columns, "it must be 64, 128 or 256");
+  check_field(!problem.gated || plan.tile_columns >= 128, "tile_columns", plan.tile_columns,
+              "a gated epilogue needs 128 or 256");
+  check_field(problem.operation != Operation::all_to_all || plan.tile_columns >= problem.head_dim, "tile_columns",
+              plan.tile_columns, "a tile must hold whole heads");
+  check_field(plan.staging_chunks >= 1 && plan.staging_chunks <= kernels::max_staging, "staging_chunks",
+              plan.staging_chunks, "it must be between 1 and 4");
+  const int cluster = plan.cluster_rows * plan.cluster_columns;
+  check_field(plan.cluster_rows >= 1 && plan.cluster_columns >= 1 && cluster <= 2, "cluster_rows x cluster_columns",
+              cluster, "a cluster has one or two CTAs");
+  check_field(plan.group_rows >= 1, "group_rows", plan.group_rows, "it must be at least 1");
+  check_field(plan.issuers >= cluster && plan.issuers % cluster == 0, "issuers", plan.issuers,
+              "it must be a multiple of the cluster's CTAs");
+  check_field(plan.stages >= 2 && plan.stages <= kernels::max_stages, "stages", plan.stages,
+              "it must be between 2 and 12");
+  check_field(plan.chunk_rows >= 1 && plan.chunk_rows % kernels::gemm_tile_rows == 0, "chunk_rows", plan.chunk_rows,
+              "it must be a multiple of 128");
+  check_field(plan.chunk_depth >= 1 && plan.chunk_depth % kernels::gemm_tile_depth == 0, "chunk_depth",
+              plan.chunk_depth, "it must be a multiple of 64");
+}
+
+}  // namespace
+
+std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
+  return plan.stages * stage_bytes(plan) + std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes +
+         (pushes_shard ? kernels::push_bytes : 0) + barrier_bytes;
+}
+
+Plan make_plan(const Problem& problem, int world, int multiprocessors) {
+  Plan plan;
+  const LocalShape shape = local_shape(problem, world);
+  // The widest tile has the least traffic per multiplication; a narrower one only where it fills more multiprocessors.
+  for (const int narrower : {128, 64}) {
+    const bool allowed = narrower >= (problem.gated ? 128 : 64) &&
+                         (problem.operation != Operation::all_to_all || narrower >= problem.head_dim);
+    // A tile of half the width costs about a tenth more per column.
+    if (allowed && 11 * columns_of_slowest(shape, narrower, multiprocessors) <
+                       10 * columns_of_slowest(shape, plan.tile_columns, multiprocessors)) {
+      plan.tile_columns = narrower;
+    }
+  }
+  const std::int64_t row_tiles = (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows;
+  if (row_tiles < 2) {
+    plan.cluster_rows = 1;
+    plan.cluster_columns = shape.columns > plan.tile_columns ? 2 : 1;
+  }
+  if (problem.operation == Operation::all_gather && world > 1) {
+    // One wave has no local tiles to start with that would cover the arrival: arrive along k instead, faster than it is
+    // consumed. With several waves whole rows are enough, and fewer flags.
+    const std::int64_t tiles = row_tiles * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
+    plan.chunk_depth = tiles <= 2 * multiprocessors ? 512 : 0;
+  }
+  return complete_plan(problem, plan, world, multiprocessors);
+}
+
+Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors) {
+  const int cluster = plan.cluster_rows * plan.cluster_columns;
+  const std::int64_t blocks = (problem.k + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
+  if (plan.chunk_depth == 0) {
+    plan.chunk_depth = static_cast<int>(blocks) * kernels::gemm_tile_depth;
+  }
+  plan.chunk_depth = std::min(plan.chunk_depth, static_cast<int>(blocks) * kernels::gemm_tile_depth);
+  if (plan.stages == 0) {
+    plan.stages = 0;
+    const std::int64_t left = shared_memory_limit - shared_bytes(plan, pushes(problem, plan, world));
+    plan.stages = static_cast<int>(std::clamp<std::int64_t>(left / stage_bytes(plan), 0, kernels::max_stages));
+  }
+  if (plan.issuers == 0 && cluster > 0) {
+    plan.issuers = cluster;
+    check_plan(problem, plan);
+    int most_tiles = 1;
+    for (int rank = 0; rank < world; ++rank) {
+      most_tiles = std::max(most_tiles, make_layout(problem, plan, rank, world).schedule.cluster_tiles());
+    }
+    plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
+  }
+  check_plan(problem, plan);
+  const std::int64_t bytes = shared_bytes(plan, pushes(problem, plan, world));
+  if (bytes > shared_memory_limit) {
+    throw InputError(fmt::format("plan: {} stages and {} staging chunks take {} bytes of shared memory: at most {}",
+                                 plan.stages, plan.staging_chunks, bytes, shared_memory_limit));
+  }
+  return plan;
+}
+
+}  // namespace xstage::gemm

@@ -1,0 +1,43 @@
+#pragma once
+// Words that one GPU writes and another waits for. Order is always release and acquire at system scope (design rule 5):
+// a flag released at GPU scope may overtake its data on the way to a peer.
+
+#include <cstdint>
+
+namespace xstage::kernels {
+
+__device__ inline std::uint32_t load_acquire(const std::uint32_t* word) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+
+__device__ inline std::uint32_t load_relaxed(const std::uint32_t* word) {
+  std::uint32_t value;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+
+__device__ inline void store_release(std::uint32_t* word, std::uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+__device__ inline void store_relaxed(std::uint32_t* word, std::uint32_t value) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+__device__ inline void add_release(std::uint32_t* word, std::uint32_t value) {
+  asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+/// Between a flag that was acquired by an ordinary load and bulk (async proxy) reads of the data behind it, and between
+/// completed bulk writes and the release of their flag.
+__device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+__device__ inline std::uint64_t global_nanoseconds() {
+  std::uint64_t value;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(value));
+  return value;
+}
+
+}  // namespace xstage::kernels

@@ -1,0 +1,31 @@
+#pragma once
+// What a bounded wait writes when it expires (design rule 4). Plain data, shared by kernels and host.
+
+#include <cstdint>
+
+namespace xstage::kernels {
+
+/// Where a kernel waits for another rank. The host's words for them stand in wait_report.cpp.
+enum class WaitSite : std::uint32_t {
+  peer_entry = 1,   // before the first store into a peer's buffers: has the peer entered this call?
+  partial_tile,     // reduction: has the peer's partial tile arrived?
+  gathered_chunk,   // all-gather: has the chunk of the peer's rows arrived?
+  peer_done,        // end of the call: has everything that the peer stores here arrived?
+  copies_sent,      // end of the call: have the copy engine's transfers left?
+};
+
+/// In pinned host memory, one for each rank and operation; the first wait that expires fills it.
+struct WaitReport {
+  std::uint32_t raised;    // 0: no wait expired; 1: being filled; 2: complete
+  std::uint32_t site;      // WaitSite
+  std::int32_t rank;       // who waited
+  std::int32_t peer;       // for whom
+  std::uint32_t index;     // which counter of the site
+  std::uint32_t expected;  // the value waited for
+  std::uint32_t observed;  // the value seen last
+  std::uint32_t block;     // which CTA
+  std::uint32_t epoch;     // which call of the operation
+  std::uint32_t waited_us;
+};
+
+}  // namespace xstage::kernels

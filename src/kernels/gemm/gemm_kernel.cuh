@@ -1,0 +1,168 @@
+#pragma once
+// One kernel for a GEMM and everything that is fused with it. What differs between operations is data: the regions of the
+// output, where each one's tiles go, what their loads wait for.
+//
+//   warpgroup 0, four helpers of one thread each        warpgroups 1 and 2
+//     warp 0  loader: operands into the ring              multiply rows 0-63 and 64-127 of the tile,
+//     warp 1  stores of warpgroup 1                       stage the result in bf16, go on with the next tile
+//     warp 2  stores of warpgroup 2
+//     warp 3  pushes the own shard (all-gather)
+//
+//   global A, B --TMA--> ring --WGMMA--> registers --stmatrix--> staging --TMA--> local output or a peer's memory
+//                                            ^                      |
+//                                            +--ldmatrix-- peers' partial tiles (reduction), loaded by warp 1 or 2
+//
+// A multiplying warpgroup never waits for a store to arrive, only for staging to be free: it stalls when the X-Stage and
+// the staging chunks are both full. Staging for a whole tile (four chunks of 64 columns) costs one stage of the ring.
+
+#include <new>
+
+#include "kernels/gemm/gemm_context.cuh"
+#include "kernels/gemm/loader.cuh"
+#include "kernels/gemm/multiply.cuh"
+#include "kernels/gemm/push.cuh"
+#include "kernels/gemm/store_warp.cuh"
+
+namespace xstage::kernels {
+
+__device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t cluster_size) {
+  for (int stage = 0; stage < max_stages; ++stage) {
+    barriers.full[stage].init(1);
+    barriers.empty[stage].init(2 * cluster_size);  // both warpgroups of every CTA that the loads of one CTA reach
+  }
+  for (int half = 0; half < 2; ++half) {
+    for (int place = 0; place < max_staging; ++place) {
+      barriers.loaded[half][place].init(1);
+      barriers.staged[half][place].init(4);
+      barriers.vacant[half][place].init(1);
+    }
+  }
+  barriers.pushed.init(1);
+  cutlass::arch::fence_barrier_init();
+}
+
+/// Tells all peers that this rank has entered the call: everything before it in the stream is finished.
+__device__ inline void post_entry(const GemmContext& context) {
+  const GemmLaunch& launch = context.launch;
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank) {
+      store_release(
+          launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
+          context.epoch);
+    }
+  }
+}
+
+/// One CTA of each rank: everything that peers store here in this call has arrived.
+__device__ inline void await_peers_done(const GemmContext& context) {
+  const auto store_warps = static_cast<std::uint32_t>(2 * context.blocks);
+  for (std::int32_t peer = 0; peer < context.launch.world; ++peer) {
+    if (peer != context.launch.rank) {
+      wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, context.epoch},
+                    own_signal(context, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                    context.epoch * store_warps);
+    }
+  }
+}
+
+/// The last CTA to leave opens the next call. No host work and no reset kernel: graphs replay it (design rule 8).
+__device__ inline void leave_call(const GemmContext& context) {
+  const std::uint32_t before = atomicAdd(own_signal(context, SignalPad::exits), 1U);
+  if (before + 1U != static_cast<std::uint32_t>(context.blocks)) {
+    return;
+  }
+  if (context.launch.waits_sent != 0) {
+    wait_at_least(context.waits, {WaitSite::copies_sent, context.launch.rank, 0, context.epoch},
+                  own_signal(context, SignalPad::sent), context.epoch);
+  }
+  store_relaxed(own_signal(context, SignalPad::exits), 0U);
+  store_relaxed(own_signal(context, SignalPad::epoch), context.epoch + 1U);
+}
+
+template <int TileColumns, class Probe>
+__device__ inline void run_helper(const GemmContext& context) {
+  if (threadIdx.x % 32U != 0U) {
+    return;
+  }
+  switch (threadIdx.x / 32U) {
+    case 0:
+      load_operands<TileColumns, Probe>(context);
+      break;
+    case 1:
+    case 2:
+      StoreWarp<TileColumns, Probe>(context, static_cast<int>(threadIdx.x / 32U) - 1).run();
+      break;
+    default:
+      push_shard<Probe>(context);
+      break;
+  }
+}
+
+__device__ inline WaitContext wait_context(const GemmLaunch& launch) {
+  WaitContext waits;
+  waits.report = launch.report;
+  waits.time_out_ns = launch.time_out_ns;
+  waits.rank = launch.rank;
+  waits.world = launch.world;
+  waits.signals = launch.signals;
+  waits.abort_word = SignalPad::abort;
+  return waits;
+}
+
+template <int TileColumns, class Probe>
+__global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_constant__ GemmLaunch parameters) {
+  extern __shared__ __align__(1024) char shared[];
+  const std::int32_t worlds = parameters.virtual_ranks == nullptr ? 1 : parameters.virtual_world;
+  const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / worlds;
+  const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
+  const GemmLaunch& launch = worlds == 1 ? parameters : parameters.virtual_ranks[block / blocks];
+  const schedule::GemmTiling& tiling = launch.schedule.tiling();
+  const std::int32_t cluster_size = tiling.cluster_rows * tiling.cluster_columns;
+
+  char* staging = shared + launch.stages * Stage<TileColumns>::bytes;
+  char* push = staging + 2 * launch.staging * chunk_bytes;
+  char* behind = push + (launch.gather.push != 0 ? push_bytes : 0);
+  auto& barriers = *reinterpret_cast<GemmBarriers*>(behind);
+  // In shared memory, not in registers: the two branches below have very different budgets, and what lives through both
+  // would be spilled by the smaller one.
+  auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers));
+  if (threadIdx.x == 0) {
+    new (&context) GemmContext{launch,
+                               shared,
+                               staging,
+                               push,
+                               barriers,
+                               wait_context(launch),
+                               load_relaxed(launch.signals[launch.rank] + SignalPad::epoch),
+                               block % blocks / cluster_size,
+                               blocks / cluster_size,
+                               cluster_size,
+                               block % cluster_size,
+                               block % blocks,
+                               blocks};
+    initialise_barriers(barriers, static_cast<std::uint32_t>(cluster_size));
+    if (context.block == 0) {
+      post_entry(context);
+    }
+  }
+  cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
+
+  if (threadIdx.x < 128U) {
+    cutlass::arch::warpgroup_reg_dealloc<56>();
+    run_helper<TileColumns, Probe>(context);
+  } else {
+    cutlass::arch::warpgroup_reg_alloc<224>();
+    MultiplyWarpgroup<TileColumns, Probe>(context, static_cast<int>(threadIdx.x / 128U) - 1).run();
+  }
+
+  // Peers in the cluster may still arrive at this CTA's barriers: nobody leaves before all are through.
+  context.cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
+  if (threadIdx.x == 0) {
+    if (context.block == 0 && context.launch.waits_done != 0) {
+      await_peers_done(context);
+    }
+    leave_call(context);
+  }
+}
+
+}  // namespace xstage::kernels

@@ -1,0 +1,56 @@
+#pragma once
+// The parts of a GEMM launch that know no CUDA: what the host's layout code and the kernel agree on.
+
+#include <cstdint>
+
+namespace xstage::kernels {
+
+inline constexpr int gemm_tile_rows = 128;  // two multiplying warpgroups, 64 rows each
+inline constexpr int gemm_tile_depth = 64;  // k-block: 64 bf16 are one 128-byte swizzle row
+inline constexpr int gemm_threads = 384;    // one warpgroup of helpers, two that multiply
+inline constexpr int chunk_columns = 64;    // a staged chunk: 64 rows of 128 bytes, swizzled
+inline constexpr int chunk_bytes = 64 * chunk_columns * 2;
+inline constexpr int push_bytes = gemm_tile_rows * gemm_tile_depth * 2;
+inline constexpr int max_stages = 12;
+inline constexpr int max_staging = 4;
+inline constexpr int max_output_maps = 24;
+
+/// What is special about one region of the schedule.
+struct GemmRegionTarget {
+  std::int32_t a_map;          // 0: the local operand, 1: the gathered one of this call
+  std::int32_t a_row_begin;    // row of that operand at which the region begins
+  std::int32_t b_row_begin;    // column of the whole output at which it begins
+  std::int32_t output_map;     // first tensor map of its destinations
+  std::int32_t output_copies;  // how many destinations (all-reduce: every rank)
+  std::int32_t signal_rank;    // whom to tell about each half tile, -1: nobody
+  std::uint32_t signal_begin;  // first half-tile flag there
+  std::int32_t reduce;         // 1: add the slots of all other ranks first
+  std::int32_t raw;            // 1: a partial sum, which leaves without bias and activation
+  std::int32_t gather_rank;    // whose rows these are when they arrive in chunks, -1: local
+  std::int32_t head_steps;     // bit 0: RMS norm, bit 1: rotary embedding
+  std::int32_t norm_row;       // which row of norm_weight
+};
+
+/// Words of one rank's signal pad; all counters of peers stand 128 bytes apart.
+struct SignalPad {
+  static constexpr std::uint32_t line = 32;               // words
+  static constexpr std::uint32_t entered = 0;             // [rank]: the call that the rank has entered
+  static constexpr std::uint32_t done = 8 * line;         // [rank]: store warps that have finished
+  static constexpr std::uint32_t abort = 16 * line;       // set by whoever gave up
+  static constexpr std::uint32_t sent = 17 * line;        // copy engine: own transfers have left
+  static constexpr std::uint32_t epoch = 18 * line;       // number of the call that comes next
+  static constexpr std::uint32_t exits = 19 * line;       // CTAs that have left this call
+  static constexpr std::uint32_t tile_flags = 20 * line;  // from here: half-tile or chunk flags
+};
+
+/// All-gather: how the rows of a peer arrive.
+struct GatherParameters {
+  std::int32_t chunk_rows;   // multiple of the tile's rows
+  std::int32_t chunk_depth;  // multiple of the k-block
+  std::int32_t row_chunks;   // chunks along the rows of the largest shard
+  std::int32_t depth_chunks;
+  std::int32_t push;     // 1: this kernel pushes its own shard; 0: the copy engine does
+  std::int32_t buffers;  // gathered operands: 2 alternate, so that nobody waits for a peer before the first push
+};
+
+}  // namespace xstage::kernels

@@ -1,0 +1,387 @@
+// Gemm: one rank's handle. Owns what lies in the symmetric heap, turns addresses into tensor maps, launches.
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "gemm/layout.hpp"
+#include "kernels/common/tensor_map.hpp"
+#include "kernels/common/wait_report_text.hpp"
+#include "kernels/gemm/gemm.hpp"
+#include "node/cuda/device_memory.hpp"
+#include "xstage/error.hpp"
+#include "xstage/gemm.hpp"
+
+namespace xstage {
+
+using gemm::Layout;
+using gemm::MatrixShape;
+using gemm::Operands;
+using gemm::Operation;
+using kernels::GemmLaunch;
+using kernels::SignalPad;
+
+namespace {
+
+constexpr std::size_t element_bytes = 2;
+
+std::size_t bytes_of(const MatrixShape& shape) {
+  return static_cast<std::size_t>(shape.rows * shape.columns) * element_bytes;
+}
+
+int multiprocessors(int device) {
+  int count = 0;
+  cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for multiprocessors");
+  return count;
+}
+
+void require_capability(int device) {
+  int major = 0;
+  int minor = 0;
+  cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the capability");
+  cuda::check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the capability");
+  if (major != 9 || minor != 0) {
+    throw DeviceError(fmt::format("GPU {} has compute capability {}.{}: the GEMM kernels need 9.0", device, major, minor));
+  }
+}
+
+void check_pointer(const char* name, const void* pointer, bool needed) {
+  if (!needed) {
+    return;
+  }
+  if (pointer == nullptr) {
+    throw InputError(fmt::format("operand {} is null: this operation needs it", name));
+  }
+  if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) {
+    throw InputError(fmt::format("operand {} is at {}: it must be aligned to 16 bytes", name, pointer));
+  }
+}
+
+/// The first device-visible word of pinned memory is read by the host without any synchronisation.
+class PinnedReport {
+ public:
+  PinnedReport() {
+    void* memory = nullptr;
+    cuda::check(cudaHostAlloc(&memory, sizeof(kernels::WaitReport), cudaHostAllocPortable | cudaHostAllocMapped),
+                "allocating the wait report");
+    report_ = static_cast<kernels::WaitReport*>(memory);
+    clear();
+  }
+  PinnedReport(const PinnedReport&) = delete;
+  PinnedReport& operator=(const PinnedReport&) = delete;
+  ~PinnedReport() { static_cast<void>(cudaFreeHost(report_)); }
+
+  void clear() const { *report_ = kernels::WaitReport{}; }
+  [[nodiscard]] kernels::WaitReport* get() const { return report_; }
+  [[nodiscard]] bool raised() const {
+    return static_cast<const volatile kernels::WaitReport*>(report_)->raised == 2U;
+  }
+
+ private:
+  kernels::WaitReport* report_ = nullptr;
+};
+
+}  // namespace
+
+class Gemm::State {
+ public:
+  State(HeapRank& heap, gemm::Problem problem, const Plan& plan, std::chrono::microseconds time_out)
+      : heap_(heap), problem_(std::move(problem)) {
+    gemm::check_problem(problem_, heap.world());
+    require_capability(heap.device());
+    const int share = multiprocessors(heap.device());
+    plan_ = gemm::complete_plan(problem_, plan, heap.world(), share);
+    layout_ = gemm::make_layout(problem_, plan_, heap.rank(), heap.world());
+    heap.agree(gemm::statement(problem_, plan_));
+    allocate();
+    fill_constant_parameters(time_out);
+    steps_ = heap.steps();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  ~State() {
+    for (const SymmetricBuffer& buffer : buffers_) {
+      try {
+        heap_.release(buffer);
+      } catch (const std::exception&) {
+        // Ranks that are out of step have been told so elsewhere; a destructor must not throw.
+      }
+    }
+  }
+
+  void check() const {
+    if (report_.raised()) {
+      throw DeviceError(
+          fmt::format("{}: {}", gemm::operation_name(problem_.operation), kernels::describe(*report_.get())));
+    }
+    if (aborted_) {
+      throw DeviceError(fmt::format("{} on rank {}: another rank gave up; call reset() on all ranks",
+                                    gemm::operation_name(problem_.operation), heap_.rank()));
+    }
+  }
+
+  /// Parameters for these operands; the maps are made anew only when an address changes.
+  const GemmLaunch& prepare(const Operands& operands) {
+    check();
+    check_operands(operands);
+    if (!prepared_) {
+      heap_.check_complete(steps_);
+    }
+    if (!prepared_ || operands.a != operands_.a || operands.b != operands_.b || operands.output != operands_.output) {
+      make_maps(operands);
+    }
+    launch_.epilogue.bias = problem_.bias ? operands.bias : nullptr;
+    launch_.epilogue.norm_weight = operands.norm_weight;
+    launch_.epilogue.rotary = operands.rotary;
+    operands_ = operands;
+    prepared_ = true;
+    return launch_;
+  }
+
+  [[nodiscard]] kernels::GemmLaunchShape shape(int ranks, int blocks_of_rank) const {
+    return {plan_.tile_columns,
+            blocks_of_rank * ranks,
+            plan_.cluster_rows * plan_.cluster_columns,
+            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)),
+            ranks > 1,
+            instrumented_};
+  }
+
+  void restore() {
+    const cuda::CurrentDevice current(heap_.device());
+    cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
+    cuda::check(cudaMemset(heap_.local(signals_), 0, signals_.bytes), "clearing signals");
+    const std::uint32_t first_epoch = 1;
+    cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epoch, &first_epoch,
+                           sizeof(first_epoch), cudaMemcpyHostToDevice),
+                "setting the first epoch");
+    report_.clear();
+  }
+
+  /// Whether anybody has given up in a call of this rank; for reset, which must see all ranks before it clears one.
+  void synchronise() const {
+    const cuda::CurrentDevice current(heap_.device());
+    cuda::check(cudaDeviceSynchronize(), "waiting for the GPU");
+  }
+
+  void instrument(const gemm::Instruments& instruments) {
+    instrumented_ = instruments.spans != nullptr || instruments.longest_delay_ns != 0;
+    launch_.probe = {static_cast<kernels::SpanRecord*>(instruments.spans), instruments.spans_each,
+                     instruments.longest_delay_ns, instruments.delay_seed};
+  }
+
+  [[nodiscard]] HeapRank& heap() const { return heap_; }
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] const gemm::Problem& problem() const { return problem_; }
+
+  [[nodiscard]] void* output(int part) const {
+    if (part < 0 || static_cast<std::size_t>(part) >= outputs_.size()) {
+      throw InputError(fmt::format("{} has no symmetric output {}: it has {}", gemm::operation_name(problem_.operation),
+                                   part, outputs_.size()));
+    }
+    return heap_.local(outputs_[static_cast<std::size_t>(part)]);
+  }
+
+  /// Device copy of all virtual ranks' parameters, kept by the first of them.
+  const GemmLaunch* upload(const std::vector<GemmLaunch>& launches, cudaStream_t stream) {
+    if (virtual_launches_.bytes() < launches.size() * sizeof(GemmLaunch)) {
+      virtual_launches_ =
+          cuda::DeviceBuffer(heap_.device(), launches.size() * sizeof(GemmLaunch), "parameters of virtual ranks");
+    }
+    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), launches.size() * sizeof(GemmLaunch),
+                                cudaMemcpyHostToDevice, stream),
+                "copying the parameters of virtual ranks");
+    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
+    return virtual_launches_.as<GemmLaunch>();
+  }
+
+ private:
+  SymmetricBuffer take(const char* tag, std::size_t bytes) {
+    const SymmetricBuffer buffer = heap_.allocate(tag, bytes);
+    buffers_.push_back(buffer);
+    return buffer;
+  }
+
+  void allocate() {
+    signals_ = take("gemm signals", (SignalPad::tile_flags + static_cast<std::size_t>(layout_.tile_flags)) * 4);
+    if (layout_.slots.rows > 0) {
+      slots_ = take("gemm slots", bytes_of(layout_.slots));
+    }
+    for (int buffer = 0; buffer < layout_.gather.buffers; ++buffer) {
+      gathered_[static_cast<std::size_t>(buffer)] = take("gemm gathered operand", bytes_of(layout_.gathered));
+    }
+    for (const MatrixShape& output : layout_.symmetric_outputs) {
+      outputs_.push_back(take("gemm output", bytes_of(output)));
+    }
+  }
+
+  void fill_constant_parameters(std::chrono::microseconds time_out) {
+    const PeerView signals = heap_.view(signals_);
+    for (int rank = 0; rank < heap_.world(); ++rank) {
+      launch_.signals[rank] = reinterpret_cast<std::uint32_t*>(signals.base[rank]);
+    }
+    launch_.schedule = layout_.schedule;
+    std::copy(layout_.targets.begin(), layout_.targets.end(), launch_.target);
+    launch_.gather = layout_.gather;
+    launch_.rank = heap_.rank();
+    launch_.world = heap_.world();
+    launch_.depth_blocks =
+        static_cast<std::int32_t>((layout_.a.columns + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth);
+    launch_.stages = plan_.stages;
+    launch_.staging = plan_.staging_chunks;
+    launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
+    launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
+    launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
+    launch_.waits_done = layout_.waits_done ? 1 : 0;
+    launch_.time_out_ns = static_cast<std::uint64_t>(time_out.count()) * 1000;
+    launch_.report = report_.get();
+    launch_.epilogue.activation = static_cast<kernels::GemmActivation>(problem_.activation);
+    launch_.epilogue.gated = problem_.gated ? 1 : 0;
+    launch_.epilogue.norm_epsilon = problem_.norm_epsilon;
+    launch_.epilogue.head_dim = problem_.head_dim;
+    launch_.epilogue.positions = static_cast<std::int32_t>(problem_.m);
+    if (problem_.operation == Operation::all_to_all) {
+      launch_.epilogue.position_begin =
+          static_cast<std::int32_t>(gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin);
+    }
+    restore();
+  }
+
+  void check_operands(const Operands& operands) const {
+    check_pointer("a", operands.a, layout_.a.rows > 0);
+    check_pointer("b", operands.b, true);
+    check_pointer("output", operands.output, layout_.user_output.rows > 0);
+    check_pointer("bias", operands.bias, problem_.bias);
+    bool norm = false;
+    bool rotary = false;
+    for (const gemm::HeadPart& part : problem_.parts) {
+      norm = norm || part.norm;
+      rotary = rotary || part.rotary;
+    }
+    check_pointer("norm_weight", operands.norm_weight, norm);
+    check_pointer("rotary", operands.rotary, rotary);
+  }
+
+  [[nodiscard]] char* destination(const gemm::OutputTarget& target, const Operands& operands) const {
+    switch (target.place) {
+      case gemm::Place::user:
+        return static_cast<char*>(operands.output);
+      case gemm::Place::slot:
+        return heap_.view(slots_).base[target.rank];
+      case gemm::Place::symmetric:
+        break;
+    }
+    return heap_.view(outputs_[static_cast<std::size_t>(target.part)]).base[target.rank];
+  }
+
+  void make_maps(const Operands& operands) {
+    using kernels::matrix_map;
+    const int share_a = plan_.cluster_columns > 1 ? kernels::gemm_tile_rows / 2 : kernels::gemm_tile_rows;
+    const int share_b = plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
+    // A rank without rows still takes part; its maps must be valid, and are never used for data.
+    const void* a = operands.a != nullptr ? operands.a : operands.b;
+    launch_.a[0] = matrix_map(a, layout_.a.rows, layout_.a.columns, share_a);
+    launch_.b = matrix_map(operands.b, layout_.b.rows, layout_.b.columns, share_b);
+    if (layout_.slots.rows > 0) {
+      launch_.slots = matrix_map(heap_.local(slots_), layout_.slots.rows, layout_.slots.columns, 64);
+    }
+    for (std::size_t index = 0; index < layout_.outputs.size(); ++index) {
+      const gemm::OutputTarget& target = layout_.outputs[index];
+      const std::int64_t offset = target.row_begin * target.shape.columns * static_cast<std::int64_t>(element_bytes);
+      const char* base = destination(target, operands);
+      const void* address = base == nullptr ? operands.b : static_cast<const void*>(base + offset);
+      launch_.output[index] = matrix_map(address, target.shape.rows, target.shape.columns, 64);
+    }
+    make_gather_maps(a, share_a);
+  }
+
+  void make_gather_maps(const void* a, int share_a) {
+    using kernels::matrix_map;
+    const std::int64_t first = gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin;
+    launch_.push_input = matrix_map(a, layout_.a.rows, layout_.a.columns, kernels::gemm_tile_rows);
+    for (int buffer = 0; buffer < layout_.gather.buffers; ++buffer) {
+      const PeerView view = heap_.view(gathered_[static_cast<std::size_t>(buffer)]);
+      launch_.a[1 + buffer] =
+          matrix_map(view.base[heap_.rank()], layout_.gathered.rows, layout_.gathered.columns, share_a);
+      const std::int64_t offset = first * problem_.k * static_cast<std::int64_t>(element_bytes);
+      for (int rank = 0; rank < heap_.world(); ++rank) {
+        launch_.gather_output[buffer][rank] = matrix_map(view.base[rank] + (layout_.a.rows > 0 ? offset : 0),
+                                                         layout_.a.rows, problem_.k, kernels::gemm_tile_rows);
+      }
+    }
+  }
+
+  HeapRank& heap_;
+  gemm::Problem problem_;
+  Plan plan_;
+  Layout layout_;
+  std::size_t steps_ = 0;
+  std::vector<SymmetricBuffer> buffers_;
+  SymmetricBuffer signals_{};
+  SymmetricBuffer slots_{};
+  std::array<SymmetricBuffer, 2> gathered_{};
+  std::vector<SymmetricBuffer> outputs_;
+  PinnedReport report_;
+  GemmLaunch launch_{};
+  Operands operands_;
+  cuda::DeviceBuffer virtual_launches_;
+  bool prepared_ = false;
+  bool instrumented_ = false;
+  bool aborted_ = false;
+};
+
+Gemm::Gemm(HeapRank& heap, const gemm::Problem& problem, const Plan& plan, std::chrono::microseconds time_out)
+    : state_(std::make_unique<State>(heap, problem, plan, time_out)) {}
+Gemm::Gemm(Gemm&&) noexcept = default;
+Gemm& Gemm::operator=(Gemm&&) noexcept = default;
+Gemm::~Gemm() = default;
+
+void Gemm::launch(const Operands& operands, CUstream_st* stream) {
+  const GemmLaunch& launch = state_->prepare(operands);
+  const cuda::CurrentDevice current(state_->heap().device());
+  kernels::launch_gemm(launch, state_->shape(1, issuers()), stream);
+}
+
+void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operands> operands, CUstream_st* stream) {
+  if (ranks.empty() || ranks.size() != operands.size() ||
+      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
+    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
+                                 ranks.size(), operands.size()));
+  }
+  std::vector<GemmLaunch> launches;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    launches.push_back(ranks[rank]->state_->prepare(operands[rank]));
+  }
+  State& first = *ranks[0]->state_;
+  const cuda::CurrentDevice current(first.heap().device());
+  // All ranks share the multiprocessors: each gets its part, in whole clusters.
+  const int cluster = first.plan().cluster_rows * first.plan().cluster_columns;
+  const int share = multiprocessors(first.heap().device()) / static_cast<int>(ranks.size()) / cluster * cluster;
+  GemmLaunch together = launches[0];
+  together.virtual_ranks = first.upload(launches, stream);
+  together.virtual_world = static_cast<std::int32_t>(ranks.size());
+  kernels::launch_gemm(together, first.shape(static_cast<int>(ranks.size()), std::min(share, first.plan().issuers)),
+                       stream);
+}
+
+void* Gemm::output(int part) const { return state_->output(part); }
+void Gemm::check() const { state_->check(); }
+
+void Gemm::reset(std::span<Gemm* const> ranks) {
+  for (Gemm* rank : ranks) {
+    rank->state_->synchronise();
+  }
+  for (Gemm* rank : ranks) {
+    rank->state_->restore();
+  }
+}
+
+void Gemm::instrument(const gemm::Instruments& instruments) { state_->instrument(instruments); }
+const Plan& Gemm::plan() const { return state_->plan(); }
+const gemm::Problem& Gemm::problem() const { return state_->problem(); }
+int Gemm::issuers() const { return state_->plan().issuers; }
+
+}  // namespace xstage

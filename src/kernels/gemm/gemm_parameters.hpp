@@ -1,0 +1,65 @@
+#pragma once
+// What a launch of the GEMM kernel is told. Numbers and addresses only: who mapped the memory, which operation this is and
+// why the plan looks as it does stays on the host (design rules 1 and 2).
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/common/span_record.hpp"
+#include "kernels/common/wait_report.hpp"
+#include "kernels/gemm/gemm_layout.hpp"
+#include "schedule/gemm_schedule.hpp"
+#include "xstage/peer_view.hpp"
+
+namespace xstage::kernels {
+
+enum class GemmActivation : std::int32_t { none, gelu, gelu_tanh, silu };
+
+/// What happens between accumulators and stores.
+struct GemmEpilogue {
+  const void* bias;           // bf16 [columns of B], or null
+  GemmActivation activation;
+  std::int32_t gated;         // 1: columns alternate 8 of the gate, 8 of the up projection; half as many leave
+  const float* norm_weight;   // [parts with norm, head_dim], or null: RMS norm of each head
+  const float* rotary;        // [positions, head_dim / 2, 2] cosine and sine, or null
+  float norm_epsilon;
+  std::int32_t head_dim;      // of norm and rotary: 64 or 128
+  std::int32_t position_begin;  // rotary position of the first row
+  std::int32_t positions;       // entries of the rotary table
+};
+
+/// Everything of one rank. Tensor maps first: they must lie on 64 bytes.
+struct GemmLaunch {
+  CUtensorMap a[3];                     // [rows, k] local, gathered in even calls, gathered in odd calls
+  CUtensorMap b;                        // [columns, k]
+  CUtensorMap push_input;               // [rows, k] the own shard, in boxes of a whole tile
+  CUtensorMap slots;                    // [(source, row), columns]: partial tiles that peers stored here
+  CUtensorMap output[max_output_maps];  // [rows, columns] of each destination
+  CUtensorMap gather_output[2][max_world];  // [rows, k]: the own shard in every peer's gathered operand, even and odd
+
+  schedule::GemmSchedule schedule;
+  GemmRegionTarget target[schedule::max_regions];
+  GemmEpilogue epilogue;
+  GatherParameters gather;
+
+  std::uint32_t* signals[max_world];  // signal pad of every rank
+  std::int32_t rank;
+  std::int32_t world;
+  std::int32_t depth_blocks;    // k-blocks of a tile
+  std::int32_t stages;          // of the operand ring
+  std::int32_t staging;         // chunks of 64 x 64 bf16 that each warpgroup may have under way
+  std::int32_t multicast_a;     // cluster shares A (else B)
+  std::int32_t slot_rows;       // rows from one source's slot to the next
+  std::int32_t own_rows;
+  std::int32_t waits_done;      // 1: results arrive here from peers; the call ends when all have
+  std::int32_t waits_sent;      // 1: the copy engine's transfers must have left
+  std::uint64_t time_out_ns;
+  WaitReport* report;
+  ProbeParameters probe;
+
+  const GemmLaunch* virtual_ranks;  // not null: rank r of one launch finds its parameters in [r]
+  std::int32_t virtual_world;
+};
+
+}  // namespace xstage::kernels

@@ -1,0 +1,144 @@
+#pragma once
+// The main loop shared by all GEMM kernels: a ring of shared-memory stages that one thread fills by TMA and two
+// warpgroups empty with WGMMA. bf16 operands, both with k contiguous, fp32 accumulators in registers.
+//
+//   stage s:  A [128 rows, 64]  16 KiB        warpgroup 1 multiplies rows  0 - 63,  all columns
+//             B [columns, 64]                 warpgroup 2 multiplies rows 64 - 127, all columns
+//
+// Both tiles lie in 128-byte rows with the 128-byte swizzle: what TMA writes, WGMMA's descriptors and stmatrix agree on.
+
+// The configuration comes first: without it the atoms below compile to a run-time assertion.
+#include <cute/arch/config.hpp>
+//
+#include <cute/arch/copy_sm90_tma.hpp>
+#include <cute/arch/mma_sm90_desc.hpp>
+#include <cute/arch/mma_sm90_gmma.hpp>
+#include <cutlass/arch/barrier.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/gemm/gemm_parameters.hpp"
+
+namespace xstage::kernels {
+
+using TransactionBarrier = cutlass::arch::ClusterTransactionBarrier;
+using ArrivalBarrier = cutlass::arch::ClusterBarrier;
+
+/// Where a ring stands: index of the stage and the parity of its current round.
+struct RingPosition {
+  std::int32_t index = 0;
+  std::uint32_t parity = 0;
+
+  __device__ void advance(std::int32_t size) {
+    if (++index == size) {
+      index = 0;
+      parity ^= 1U;
+    }
+  }
+};
+
+/// Parities of barriers that are used irregularly: one bit each, flipped at every use.
+struct BarrierParities {
+  std::uint32_t bits = 0;
+
+  __device__ std::uint32_t next(std::int32_t index) {
+    const std::uint32_t parity = (bits >> index) & 1U;
+    bits ^= 1U << index;
+    return parity;
+  }
+};
+
+template <int Columns>
+struct MultiplyAtom;
+template <>
+struct MultiplyAtom<256> {
+  using Type = cute::SM90::GMMA::MMA_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
+};
+template <>
+struct MultiplyAtom<128> {
+  using Type = cute::SM90::GMMA::MMA_64x128x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
+};
+template <>
+struct MultiplyAtom<64> {
+  using Type = cute::SM90::GMMA::MMA_64x64x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
+};
+template <>
+struct MultiplyAtom<16> {
+  using Type = cute::SM90::GMMA::MMA_64x16x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
+};
+
+/// Sizes and addresses of one stage.
+template <int TileColumns>
+struct Stage {
+  static constexpr int a_bytes = gemm_tile_rows * gemm_tile_depth * 2;
+  static constexpr int b_bytes = TileColumns * gemm_tile_depth * 2;
+  static constexpr int bytes = a_bytes + b_bytes;
+};
+
+/// WGMMA descriptor of a K-major operand in 128-byte swizzled rows: eight rows are one swizzle atom of 1024 bytes.
+__device__ inline std::uint64_t operand_descriptor(const void* shared_address) {
+  cute::GmmaDescriptor descriptor;
+  descriptor.bitfield.start_address_ = static_cast<std::uint16_t>(cute::cast_smem_ptr_to_uint(shared_address) >> 4U);
+  descriptor.bitfield.layout_type_ = 1;  // 128-byte swizzle
+  descriptor.bitfield.leading_byte_offset_ = 0;
+  descriptor.bitfield.stride_byte_offset_ = 1024 >> 4;
+  descriptor.bitfield.base_offset_ = 0;
+  return descriptor;
+}
+
+template <int TileColumns>
+struct MainLoop {
+  static constexpr int accumulators = TileColumns / 2;  // per thread: 64 x columns over 128 threads
+
+  template <std::size_t... Index>
+  __device__ static void multiply_step(float (&accumulator)[accumulators], std::uint64_t a, std::uint64_t b,
+                                       cute::SM90::GMMA::ScaleOut scale, std::index_sequence<Index...>) {
+    MultiplyAtom<TileColumns>::Type::fma(a, b, accumulator[Index]..., scale);
+  }
+
+  /// Enqueues the four WGMMAs of one k-block; `fresh` starts a new sum.
+  __device__ static void multiply_block(float (&accumulator)[accumulators], const char* stage, int row_half,
+                                        bool fresh) {
+    const std::uint64_t a = operand_descriptor(stage + row_half * (Stage<TileColumns>::a_bytes / 2));
+    const std::uint64_t b = operand_descriptor(stage + Stage<TileColumns>::a_bytes);
+    cute::warpgroup_arrive();
+#pragma unroll
+    for (int step = 0; step < gemm_tile_depth / 16; ++step) {
+      const auto scale =
+          fresh && step == 0 ? cute::SM90::GMMA::ScaleOut::Zero : cute::SM90::GMMA::ScaleOut::One;
+      // 16 bf16 further along k: 32 bytes, in the descriptor's unit of 16.
+      multiply_step(accumulator, a + 2U * step, b + 2U * step, scale, std::make_index_sequence<accumulators>{});
+    }
+    cute::warpgroup_commit_batch();
+  }
+
+  /// Releases a stage to the loaders of all CTAs that share it: thread i of the warpgroup tells CTA i of the cluster.
+  __device__ static void release(ArrivalBarrier* empty, std::int32_t index, std::uint32_t cluster_size) {
+    const std::uint32_t thread = threadIdx.x % 128U;
+    if (thread < cluster_size) {
+      empty[index].arrive(thread);
+    }
+  }
+
+  /// Multiplies all k-blocks of a tile. A stage is released one block late: WGMMA of the next block is then queued already.
+  __device__ static void multiply(float (&accumulator)[accumulators], const char* ring, TransactionBarrier* full,
+                                  ArrivalBarrier* empty, RingPosition& position, std::int32_t stages,
+                                  std::int32_t blocks, int row_half, std::uint32_t cluster_size) {
+    std::int32_t previous = -1;
+    for (std::int32_t block = 0; block < blocks; ++block) {
+      full[position.index].wait(position.parity);
+      multiply_block(accumulator, ring + position.index * Stage<TileColumns>::bytes, row_half, block == 0);
+      if (previous >= 0) {
+        cute::warpgroup_wait<1>();
+        release(empty, previous, cluster_size);
+      }
+      previous = position.index;
+      position.advance(stages);
+    }
+    cute::warpgroup_wait<0>();
+    release(empty, previous, cluster_size);
+  }
+};
+
+}  // namespace xstage::kernels

@@ -1,0 +1,164 @@
+#pragma once
+// Warpgroups 1 and 2 of the GEMM kernel: multiply, then stage the result chunk by chunk.
+
+#include <cutlass/arch/reg_reconfig.h>
+
+#include "kernels/gemm/epilogue.cuh"
+#include "kernels/gemm/gemm_context.cuh"
+#include "kernels/gemm/heads.cuh"
+
+namespace xstage::kernels {
+
+template <int TileColumns, class Probe>
+class MultiplyWarpgroup {
+ public:
+  static constexpr int accumulators = MainLoop<TileColumns>::accumulators;
+  using Accumulators = float (&)[accumulators];
+
+  __device__ MultiplyWarpgroup(const GemmContext& context, int half)
+      : context_(context),
+        half_(half),
+        leader_(threadIdx.x % 128U == 0U),
+        probe_(context.launch.probe, context.block, half == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {}
+
+  __device__ void run() {
+    const GemmLaunch& launch = context_.launch;
+    float accumulator[accumulators];
+    RingPosition position;
+    for (std::int32_t index = context_.cluster; index < launch.schedule.cluster_tiles(); index += context_.clusters) {
+      const schedule::GemmTile tile = launch.schedule.tile(index, context_.rank_in_cluster);
+      const GemmRegionTarget& target = launch.target[tile.region];
+      begin_span();
+      MainLoop<TileColumns>::multiply(accumulator, context_.ring, context_.barriers.full, context_.barriers.empty,
+                                      position, launch.stages, launch.depth_blocks, half_,
+                                      static_cast<std::uint32_t>(context_.cluster_size));
+      end_span(SpanKind::main_loop, index);
+      begin_span();
+      if (target.reduce != 0) {
+        add_partials(accumulator);
+      }
+      // A partial sum leaves as it is: bias and activation belong to the owner's full sum.
+      if (target.raw == 0) {
+        transform(accumulator, tile, target);
+      }
+      stage(accumulator);
+      end_span(SpanKind::stage_tile, index);
+    }
+  }
+
+ private:
+  static constexpr int chunks = TileColumns / chunk_columns;
+
+  __device__ void begin_span() {
+    if (leader_) {
+      probe_.begin();
+    }
+  }
+
+  __device__ void end_span(SpanKind kind, std::int32_t tile) {
+    if (leader_) {
+      probe_.end(kind, tile);
+    }
+  }
+
+  __device__ std::uint32_t chunk_address(std::int32_t index) const {
+    return cute::cast_smem_ptr_to_uint(context_.staging + (half_ * context_.launch.staging + index) * chunk_bytes);
+  }
+
+  /// The chunk's rows of this warp are written: visible to the copy engine, then one arrival a warp.
+  __device__ void hand_over(std::int32_t index) {
+    cute::tma_store_fence();
+    __syncwarp();
+    if (threadIdx.x % 32U == 0U) {
+      context_.barriers.staged[half_][index].arrive();
+    }
+  }
+
+  __device__ void transform(Accumulators accumulator, const schedule::GemmTile& tile,
+                                 const GemmRegionTarget& target) {
+    const GemmEpilogue& epilogue = context_.launch.epilogue;
+    if (epilogue.bias != nullptr) {
+      add_bias(accumulator, epilogue.bias, target.b_row_begin + tile.column,
+               target.b_row_begin + context_.launch.schedule.region(tile.region).columns);
+    }
+    if (target.head_steps != 0) {
+      const std::int32_t position = epilogue.position_begin + tile.row + 64 * half_ +
+                                    static_cast<std::int32_t>(threadIdx.x / 32U % 4U * 16U + threadIdx.x % 32U / 4U);
+      if constexpr (TileColumns >= 128) {
+        if (epilogue.head_dim == 128) {
+          apply_head_steps<128>(accumulator, epilogue, target, position);
+        }
+      }
+      if (epilogue.head_dim == 64) {
+        apply_head_steps<64>(accumulator, epilogue, target, position);
+      }
+    }
+    if (epilogue.gated != 0) {
+      apply_gate(accumulator, epilogue.activation);
+    } else {
+      apply_activation(accumulator, epilogue.activation);
+    }
+  }
+
+  /// Everybody in the warpgroup has read the chunk; its place may be loaded again.
+  __device__ void give_back(std::int32_t index) {
+    // Two literal numbers: with a variable one the compiler reserves all sixteen barriers.
+    if (half_ == 0) {
+      asm volatile("bar.sync 1, 128;" ::: "memory");
+    } else {
+      asm volatile("bar.sync 2, 128;" ::: "memory");
+    }
+    if (leader_) {
+      context_.barriers.vacant[half_][index].arrive();
+    }
+  }
+
+  /// The sum over all ranks in rank order, in fp32: the same on every rank and in every run. The store warp has asked for
+  /// the peers' chunks in the same order.
+  __device__ void add_partials(Accumulators accumulator) {
+    const GemmLaunch& launch = context_.launch;
+#pragma unroll
+    for (int index = 0; index < chunks; ++index) {
+      float sum[chunk_values] = {};
+      for (std::int32_t rank = 0; rank < launch.world; ++rank) {
+        if (rank == launch.rank) {
+#pragma unroll
+          for (int value = 0; value < chunk_values; ++value) {
+            sum[value] += accumulator[index * chunk_values + value];
+          }
+        } else {
+          context_.barriers.loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
+          add_chunk(sum, chunk_address(used_.index));
+          give_back(used_.index);
+          used_.advance(launch.staging);
+        }
+      }
+#pragma unroll
+      for (int value = 0; value < chunk_values; ++value) {
+        accumulator[index * chunk_values + value] = sum[value];
+      }
+    }
+  }
+
+  __device__ void stage(Accumulators accumulator) {
+    const int leaving = context_.launch.epilogue.gated != 0 ? chunks / 2 : chunks;
+#pragma unroll
+    for (int index = 0; index < chunks; ++index) {
+      if (index < leaving) {
+        context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
+        stage_chunk(accumulator + index * chunk_values, chunk_address(used_.index));
+        hand_over(used_.index);
+        used_.advance(context_.launch.staging);
+      }
+    }
+  }
+
+  const GemmContext& context_;
+  const int half_;
+  const bool leader_;
+  Probe probe_;
+  RingPosition used_;  // place of the ring that comes next
+  BarrierParities loaded_parity_;
+};
+
+}  // namespace xstage::kernels
