@@ -26,6 +26,7 @@ EAGER_CALLS = 10
 TRIAL_US = 15000.0
 REPLAYS = (3, 400)  # least and most in a trial
 HEAD_START_CYCLES = 600_000  # about 0.3 ms of a Hopper GPU
+PATIENCE_SECONDS = 30.0  # of one rank for another
 ALIGNMENT = 2 << 20
 
 
@@ -45,6 +46,10 @@ class Candidate:
     eager_us: float = 0.0
     replays: int = REPLAYS[0]
     trials_us: list = dataclasses.field(default_factory=list)
+
+
+def _first_line(error):
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
 
 
 class Arena:
@@ -68,7 +73,7 @@ class Session:
 
     def __init__(self, rank, ranks, port, limit, arena_bytes, symmetric_bytes):
         faulthandler.dump_traceback_later(max(limit - 5, 1))  # where a rank hangs, before the watchdog ends it
-        self.rank, self.ranks, self._round = rank, ranks, 0
+        self.rank, self.ranks, self._round, self.failures = rank, ranks, 0, []
         self.device = torch.device("cuda", rank)
         torch.cuda.set_device(self.device)
         torch.set_float32_matmul_precision("highest")  # references are plain fp32
@@ -79,6 +84,8 @@ class Session:
         dist.init_process_group(
             "nccl", store=store, rank=rank, world_size=ranks, timeout=timeout, device_id=self.device
         )
+        # A rank that failed alone leaves the others in an endless collective: the run then ends well before its limit.
+        self._store.set_timeout(datetime.timedelta(seconds=min(limit, PATIENCE_SECONDS)))
         self.group = dist.group.WORLD.group_name
         self._own = torch.Generator(self.device).manual_seed(1 + rank)
         self._shared = torch.Generator(self.device).manual_seed(1000)
@@ -89,7 +96,7 @@ class Session:
         try:
             self.arenas["window"] = Arena(self.agreed(lambda: self._registered_window(arena_bytes)))
         except CandidateFailed as error:
-            self.say(f"NCCL goes without registered windows: {error}")
+            self.fail(f"registered windows for NCCL: {error}")
         memory = symmetric_memory.empty(symmetric_bytes, dtype=torch.uint8, device=self.device)
         symmetric_memory.rendezvous(memory, self.group)
         self.symmetric = Arena(memory)
@@ -106,6 +113,10 @@ class Session:
         if self.rank == 0:
             print(text, flush=True)
 
+    def fail(self, text):
+        self.failures.append(text)
+        self.say(f"failed: {text}")
+
     def gather(self, value):
         """The values of all ranks in rank order; also a barrier of the hosts."""
         self._round += 1
@@ -119,10 +130,14 @@ class Session:
             value = action()
             torch.cuda.synchronize()
         except Exception as error:  # whatever a library raises: the other ranks must learn of it
+            reason = _first_line(error)
             while error.__context__ is not None:  # a failed capture hides its cause behind a second error
                 error = error.__context__
-            reason = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
-        reasons = self.gather(reason)
+                reason = f"{_first_line(error)}, then {reason}"
+        try:
+            reasons = self.gather(reason)
+        except RuntimeError as error:
+            raise RuntimeError(f"rank {self.rank}: {reason or 'no failure here'}; another rank is stuck") from error
         if any(reasons):
             raise CandidateFailed("; ".join(f"rank {rank}: {why}" for rank, why in enumerate(reasons) if why))
         return value
@@ -200,14 +215,14 @@ def _prepare(session, candidate):
     return graph, result
 
 
-def measure(session, candidates, trials):
+def measure(session, name, candidates, trials):
     """The candidates that work, with their trials: these alternate, and each is the maximum over ranks."""
     prepared = []
     for candidate in candidates:
         try:
             prepared.append((candidate, *_prepare(session, candidate)))
         except CandidateFailed as error:
-            session.say(f"failed: {candidate.variant} {candidate.algorithm}: {error}")
+            session.fail(f"{name} {candidate.variant} {candidate.algorithm}: {error}")
             torch.cuda.synchronize()  # raises if the CUDA context is lost: nothing can follow then
     for trial in range(trials + 1):  # the first warms up
         first = trial % max(len(prepared), 1)

@@ -20,6 +20,7 @@ import datetime
 import functools
 import os
 import pathlib
+import re
 import shlex
 import sys
 
@@ -215,7 +216,7 @@ def line_of(row):
     )
 
 
-def header(options):
+def header(options, failures):
     return {
         "schema": "xstage.bench/1",
         "bench": "gemm-baselines",
@@ -225,6 +226,7 @@ def header(options):
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "software": {"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version()))},
         "timing": "graph replays back to back on the same buffers (what fits stays in L2), trials of a cell alternate",
+        "failed": failures,
     }
 
 
@@ -236,17 +238,18 @@ def work(rank, ranks, port, limit, options):
     session = common.Session(
         rank, ranks, port, limit, arena + 4 * common.ALIGNMENT, symmetric + common.ALIGNMENT
     )
-    head, rows = header(options) if rank == 0 else {}, {}
+    head, rows = header(options, session.failures) if rank == 0 else {}, {}
     for op, shape in options.cells:
-        session.say(f"{OPS[op][0]} {'x'.join(map(str, shape))}")
+        name = f"{OPS[op][0]} {'x'.join(map(str, shape))}"
+        session.say(name)
         try:
             candidates = session.agreed(lambda: list(OPS[op][1](session, *shape)))
-            for row in rows_of_cell(op, shape, ranks, common.measure(session, candidates, options.trials)):
+            for row in rows_of_cell(op, shape, ranks, common.measure(session, name, candidates, options.trials)):
                 session.say(line_of(row))
                 # A product that two operations have in common stays one row: keys are unique.
                 rows.setdefault(tuple(row[name] for name in ("op", "m", "n", "k", "ranks", "variant")), row)
         except common.CandidateFailed as error:
-            session.say(f"failed: {error}")
+            session.fail(f"{name}: {error}")
         candidates = None
         session.release()
         if rank == 0:
@@ -256,6 +259,12 @@ def work(rank, ranks, port, limit, options):
     os._exit(0 if rows else 1)
 
 
+def parsed_shape(text):
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){2}", text):
+        raise ValueError(f"--shapes: '{text}' is not small, all or MxNxK")
+    return tuple(map(int, text.split("x")))
+
+
 def parsed_cells(ops, shapes, ranks):
     """[(operation, (m, n, k))]; ValueError says which rule is broken."""
     cells = []
@@ -263,9 +272,7 @@ def parsed_cells(ops, shapes, ranks):
         if op not in OPS:
             raise ValueError(f"--ops: '{op}' is not one of {', '.join(OPS)}")
         named = {"small": SHAPES[op][:2], "all": SHAPES[op]}
-        for shape in named.get(shapes) or [tuple(map(int, shape.split("x"))) for shape in shapes.split(",")]:
-            if len(shape) != 3 or min(shape) < 1:
-                raise ValueError(f"--shapes: {shape} is not M, N and K above zero")
+        for shape in named.get(shapes) or map(parsed_shape, shapes.split(",")):
             for dimension, size in zip("MNK", shape):
                 divisor = ranks * (3 * HEAD_DIMENSION if (op, dimension) == ("all_to_all", "N") else 1)
                 if dimension in OPS[op][2] and size % divisor:
@@ -296,7 +303,7 @@ def main():
     try:
         common.launch(work, options.ranks, options.limit, options)
     except Exception as error:  # of a worker, with its traceback, or of the watchdog
-        sys.exit(f"error: {error}\n{options.output} has the cells that were finished, if any were")
+        sys.exit(f"error: {error}\nfinished cells, if any, are in {options.output}")
 
 
 if __name__ == "__main__":

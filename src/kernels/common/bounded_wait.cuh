@@ -38,7 +38,7 @@ __device__ inline void raise_abort(const WaitContext& context) {
 }
 
 __device__ inline void report_expiry(const WaitContext& context, const WaitTarget& target, std::uint32_t expected,
-                                     std::uint32_t observed, std::uint64_t waited_ns) {
+                                     std::uint32_t observed, std::uint64_t waited_ns, bool told) {
   if (atomicCAS_system(&context.report->raised, 0U, 1U) == 0U) {
     WaitReport* report = context.report;
     report->site = static_cast<std::uint32_t>(target.site);
@@ -49,6 +49,7 @@ __device__ inline void report_expiry(const WaitContext& context, const WaitTarge
     report->observed = observed;
     report->block = blockIdx.x;
     report->epoch = target.epoch;
+    report->told = told ? 1U : 0U;
     report->waited_us = static_cast<std::uint32_t>(waited_ns / 1000);
     store_release(&report->raised, 2U);
   }
@@ -67,12 +68,11 @@ __device__ inline bool wait_slowly(const WaitContext& context, const WaitTarget&
         return true;
       }
     }
-    if (load_relaxed(context.signals[context.rank] + context.abort_word) != 0U) {
-      return false;
-    }
+    const bool told = load_relaxed(context.signals[context.rank] + context.abort_word) != 0U;
     const std::uint64_t waited = global_nanoseconds() - start;
-    if (waited > context.time_out_ns) {
-      report_expiry(context, target, expected, load_acquire(word), waited);
+    if (told || waited > context.time_out_ns) {
+      report_expiry(context, target, expected, load_acquire(word), waited, told);
+      raise_abort(context);
       return false;
     }
   }

@@ -9,30 +9,46 @@
 
 namespace xstage::kernels {
 
+/// State of one role's instrument. In shared memory: the multiplying warpgroups have no register to spare for it.
+struct ProbeState {
+  const ProbeParameters* parameters;
+  std::uint64_t begin_ns;
+  std::int32_t slot;
+  std::int32_t count;
+  std::uint32_t random;
+};
+
 /// The product's kernels: nothing is compiled in.
 struct NoProbe {
-  __device__ NoProbe(const ProbeParameters&, std::int32_t, SpanRole) {}
+  __device__ NoProbe(const ProbeParameters&, ProbeState*, std::int32_t, SpanRole) {}
+  __device__ void start() {}
   __device__ void begin() {}
   __device__ void end(SpanKind, std::int32_t) {}
   __device__ void delay() {}
 };
 
-/// The instrumented instantiation. One object a role, used by one thread.
+/// The instrumented instantiation. One object a role; its thread starts it and uses it.
 class RecordingProbe {
  public:
-  __device__ RecordingProbe(const ProbeParameters& parameters, std::int32_t block, SpanRole role)
-      : parameters_(parameters),
-        slot_(block * span_roles + static_cast<std::int32_t>(role)),
-        random_(parameters.delay_seed + static_cast<std::uint32_t>(slot_) * 0x9E3779B9U) {}
+  __device__ RecordingProbe(const ProbeParameters& parameters, ProbeState* states, std::int32_t block, SpanRole role)
+      : parameters_(parameters), state_(states[static_cast<std::int32_t>(role)]), block_(block), role_(role) {}
 
-  __device__ void begin() { begin_ns_ = global_nanoseconds(); }
+  __device__ void start() {
+    state_.parameters = &parameters_;
+    state_.slot = block_ * span_roles + static_cast<std::int32_t>(role_);
+    state_.count = 0;
+    state_.random = parameters_.delay_seed + static_cast<std::uint32_t>(state_.slot) * 0x9E3779B9U;
+  }
+
+  __device__ void begin() { state_.begin_ns = global_nanoseconds(); }
 
   __device__ void end(SpanKind kind, std::int32_t tile) {
-    if (parameters_.spans == nullptr || count_ >= parameters_.spans_each) {
+    const ProbeParameters& parameters = *state_.parameters;
+    if (parameters.spans == nullptr || state_.count >= parameters.spans_each) {
       return;
     }
-    SpanRecord& record = parameters_.spans[slot_ * parameters_.spans_each + count_++];
-    record.begin_ns = begin_ns_;
+    SpanRecord& record = parameters.spans[state_.slot * parameters.spans_each + state_.count++];
+    record.begin_ns = state_.begin_ns;
     record.end_ns = global_nanoseconds();
     record.kind = static_cast<std::uint32_t>(kind);
     record.tile = tile;
@@ -40,21 +56,21 @@ class RecordingProbe {
 
   /// Sleeps in one of four calls, up to the longest delay asked for.
   __device__ void delay() {
-    if (parameters_.longest_delay_ns == 0) {
+    const std::uint32_t longest = state_.parameters->longest_delay_ns;
+    if (longest == 0) {
       return;
     }
-    random_ = random_ * 1664525U + 1013904223U;
-    if ((random_ >> 30U) == 0U) {
-      __nanosleep((random_ >> 8U) % parameters_.longest_delay_ns);
+    state_.random = state_.random * 1664525U + 1013904223U;
+    if ((state_.random >> 30U) == 0U) {
+      __nanosleep((state_.random >> 8U) % longest);
     }
   }
 
  private:
   const ProbeParameters& parameters_;
-  std::int32_t slot_;
-  std::uint32_t random_;
-  std::int32_t count_ = 0;
-  std::uint64_t begin_ns_ = 0;
+  ProbeState& state_;
+  const std::int32_t block_;
+  const SpanRole role_;
 };
 
 }  // namespace xstage::kernels

@@ -26,9 +26,10 @@ const char* site_text(std::uint32_t site) {
 
 std::string describe(const WaitReport& report) {
   return fmt::format(
-      "rank {} waited {} us for rank {} in call {} and gave up: {}; counter {} is {}, expected {} (CTA {}). Results of this "
+      "rank {} waited {} us for rank {} in call {} and {}: {}; counter {} is {}, expected {} (CTA {}). Results of this "
       "call are invalid on every rank; call reset() on all ranks before the next one",
-      report.rank, report.waited_us, report.peer, report.epoch, site_text(report.site), report.index, report.observed,
+      report.rank, report.waited_us, report.peer, report.epoch,
+      report.told != 0 ? "stopped because another wait had given up" : "gave up", site_text(report.site), report.index, report.observed,
       report.expected, report.block);
 }
 

@@ -26,6 +26,7 @@ struct WaitReport {
   std::uint32_t block;     // which CTA
   std::uint32_t epoch;     // which call of the operation
   std::uint32_t waited_us;
+  std::uint32_t told;      // 1: the wait ended because another one had given up, not by its own time-out
 };
 
 }  // namespace xstage::kernels

@@ -12,7 +12,7 @@
 
 namespace xstage::kernels {
 
-inline constexpr int chunk_values = chunk_columns / 2;  // of one thread
+inline constexpr std::size_t chunk_values = chunk_columns / 2;  // of one thread
 
 /// Fast divisions: the exact ones are calls, and a call makes ptxas serialise WGMMA (C7510).
 template <GemmActivation Activation>
@@ -29,15 +29,15 @@ __device__ inline float activate(float value) {
   }
 }
 
-template <GemmActivation Activation, int Values>
+template <GemmActivation Activation, std::size_t Values>
 __device__ inline void activate_all(float (&values)[Values]) {
 #pragma unroll
-  for (int value = 0; value < Values; ++value) {
+  for (int value = 0; value < static_cast<int>(Values); ++value) {
     values[value] = activate<Activation>(values[value]);
   }
 }
 
-template <int Values>
+template <std::size_t Values>
 __device__ inline void apply_activation(float (&values)[Values], GemmActivation activation) {
   switch (activation) {
     case GemmActivation::gelu:
@@ -52,13 +52,13 @@ __device__ inline void apply_activation(float (&values)[Values], GemmActivation 
 }
 
 /// Adds the bias of columns `first_column` on. Lanes of a quad read 16 contiguous bytes.
-template <int Values>
+template <std::size_t Values>
 __device__ inline void add_bias(float (&values)[Values], const void* bias, std::int32_t first_column,
                                 std::int32_t columns) {
   const auto* words = static_cast<const __nv_bfloat16*>(bias);
   const std::int32_t mine = first_column + 2 * static_cast<std::int32_t>(threadIdx.x % 4U);
 #pragma unroll
-  for (int block = 0; block < Values / 4; ++block) {
+  for (int block = 0; block < static_cast<int>(Values) / 4; ++block) {
     const std::int32_t column = mine + 8 * block;
     if (column < columns) {  // columns are a multiple of 8, so both of the pair exist
       const float2 pair = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(words + column));
@@ -70,10 +70,10 @@ __device__ inline void add_bias(float (&values)[Values], const void* bias, std::
   }
 }
 
-template <GemmActivation Activation, int Values>
+template <GemmActivation Activation, std::size_t Values>
 __device__ inline void gate_all(float (&values)[Values]) {
 #pragma unroll
-  for (int block = 0; block < Values / 8; ++block) {
+  for (int block = 0; block < static_cast<int>(Values) / 8; ++block) {
 #pragma unroll
     for (int value = 0; value < 4; ++value) {
       values[4 * block + value] = activate<Activation>(values[8 * block + value]) * values[8 * block + 4 + value];
@@ -82,7 +82,7 @@ __device__ inline void gate_all(float (&values)[Values]) {
 }
 
 /// Columns alternate 8 of the gate and 8 of the up projection, so that one thread holds both: act(gate) * up.
-template <int Values>
+template <std::size_t Values>
 __device__ inline void apply_gate(float (&values)[Values], GemmActivation activation) {
   switch (activation) {
     case GemmActivation::gelu:

@@ -25,6 +25,7 @@ struct GemmContext {
   char* staging;  // [warpgroup, chunk]
   char* push;
   GemmBarriers& barriers;
+  ProbeState* probes;
   WaitContext waits;
   std::uint32_t epoch;
   std::int32_t cluster;         // of this rank's clusters, the number of ours

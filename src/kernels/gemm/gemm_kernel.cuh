@@ -109,6 +109,10 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
   return waits;
 }
 
+/// Bytes behind the rings that the host sets aside for barriers, context and instruments.
+inline constexpr int behind_rings_bytes = 1024;
+static_assert(sizeof(GemmBarriers) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <= behind_rings_bytes);
+
 template <int TileColumns, class Probe>
 __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_constant__ GemmLaunch parameters) {
   extern __shared__ __align__(1024) char shared[];
@@ -126,12 +130,14 @@ __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_cons
   // In shared memory, not in registers: the two branches below have very different budgets, and what lives through both
   // would be spilled by the smaller one.
   auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers));
+  auto* probes = reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(GemmContext));
   if (threadIdx.x == 0) {
     new (&context) GemmContext{launch,
                                shared,
                                staging,
                                push,
                                barriers,
+                               probes,
                                wait_context(launch),
                                load_relaxed(launch.signals[launch.rank] + SignalPad::epoch),
                                block % blocks / cluster_size,
@@ -148,10 +154,10 @@ __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_cons
   cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
 
   if (threadIdx.x < 128U) {
-    cutlass::arch::warpgroup_reg_dealloc<56>();
+    cutlass::arch::warpgroup_reg_dealloc<48>();
     run_helper<TileColumns, Probe>(context);
   } else {
-    cutlass::arch::warpgroup_reg_alloc<224>();
+    cutlass::arch::warpgroup_reg_alloc<232>();
     MultiplyWarpgroup<TileColumns, Probe>(context, static_cast<int>(threadIdx.x / 128U) - 1).run();
   }
 

@@ -117,10 +117,6 @@ class Gemm::State {
       throw DeviceError(
           fmt::format("{}: {}", gemm::operation_name(problem_.operation), kernels::describe(*report_.get())));
     }
-    if (aborted_) {
-      throw DeviceError(fmt::format("{} on rank {}: another rank gave up; call reset() on all ranks",
-                                    gemm::operation_name(problem_.operation), heap_.rank()));
-    }
   }
 
   /// Parameters for these operands; the maps are made anew only when an address changes.
@@ -330,7 +326,6 @@ class Gemm::State {
   cuda::DeviceBuffer virtual_launches_;
   bool prepared_ = false;
   bool instrumented_ = false;
-  bool aborted_ = false;
 };
 
 Gemm::Gemm(HeapRank& heap, const gemm::Problem& problem, const Plan& plan, std::chrono::microseconds time_out)

@@ -56,11 +56,11 @@ __device__ inline void rotate_head(float* values, const GemmEpilogue& epilogue, 
   }
 }
 
-template <int HeadDim, int Values>
+template <int HeadDim, std::size_t Values>
 __device__ inline void apply_head_steps(float (&values)[Values], const GemmEpilogue& epilogue,
                                         const GemmRegionTarget& target, std::int32_t position) {
 #pragma unroll
-  for (int head = 0; head < Values / (HeadDim / 2); ++head) {
+  for (int head = 0; head < static_cast<int>(Values) / (HeadDim / 2); ++head) {
     float* mine = values + head * (HeadDim / 2);
     if ((target.head_steps & 1) != 0) {
       normalise_head<HeadDim>(mine, epilogue.norm_weight + target.norm_row * HeadDim, epilogue.norm_epsilon);

@@ -68,7 +68,8 @@ __device__ inline std::int32_t gather_buffer(const GemmContext& context) {
 template <int TileColumns, class Probe>
 __device__ inline void load_operands(const GemmContext& context) {
   const GemmLaunch& launch = context.launch;
-  Probe probe(launch.probe, context.block, SpanRole::loader);
+  Probe probe(launch.probe, context.probes, context.block, SpanRole::loader);
+  probe.start();
   RingPosition position;
   for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);

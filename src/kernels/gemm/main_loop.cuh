@@ -89,7 +89,7 @@ __device__ inline std::uint64_t operand_descriptor(const void* shared_address) {
 
 template <int TileColumns>
 struct MainLoop {
-  static constexpr int accumulators = TileColumns / 2;  // per thread: 64 x columns over 128 threads
+  static constexpr std::size_t accumulators = TileColumns / 2;  // per thread: 64 x columns over 128 threads
 
   template <std::size_t... Index>
   __device__ static void multiply_step(float (&accumulator)[accumulators], std::uint64_t a, std::uint64_t b,

@@ -12,14 +12,18 @@ namespace xstage::kernels {
 template <int TileColumns, class Probe>
 class MultiplyWarpgroup {
  public:
-  static constexpr int accumulators = MainLoop<TileColumns>::accumulators;
+  static constexpr std::size_t accumulators = MainLoop<TileColumns>::accumulators;
   using Accumulators = float (&)[accumulators];
 
   __device__ MultiplyWarpgroup(const GemmContext& context, int half)
       : context_(context),
         half_(half),
-        leader_(threadIdx.x % 128U == 0U),
-        probe_(context.launch.probe, context.block, half == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {}
+        probe_(context.launch.probe, context.probes, context.block,
+               half == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {
+    if (leader()) {
+      probe_.start();
+    }
+  }
 
   __device__ void run() {
     const GemmLaunch& launch = context_.launch;
@@ -49,14 +53,16 @@ class MultiplyWarpgroup {
  private:
   static constexpr int chunks = TileColumns / chunk_columns;
 
+  __device__ static bool leader() { return threadIdx.x % 128U == 0U; }
+
   __device__ void begin_span() {
-    if (leader_) {
+    if (leader()) {
       probe_.begin();
     }
   }
 
   __device__ void end_span(SpanKind kind, std::int32_t tile) {
-    if (leader_) {
+    if (leader()) {
       probe_.end(kind, tile);
     }
   }
@@ -108,7 +114,7 @@ class MultiplyWarpgroup {
     } else {
       asm volatile("bar.sync 2, 128;" ::: "memory");
     }
-    if (leader_) {
+    if (leader()) {
       context_.barriers.vacant[half_][index].arrive();
     }
   }
@@ -123,8 +129,8 @@ class MultiplyWarpgroup {
       for (std::int32_t rank = 0; rank < launch.world; ++rank) {
         if (rank == launch.rank) {
 #pragma unroll
-          for (int value = 0; value < chunk_values; ++value) {
-            sum[value] += accumulator[index * chunk_values + value];
+          for (int value = 0; value < static_cast<int>(chunk_values); ++value) {
+            sum[value] += accumulator[static_cast<std::size_t>(index) * chunk_values + static_cast<std::size_t>(value)];
           }
         } else {
           context_.barriers.loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
@@ -134,8 +140,8 @@ class MultiplyWarpgroup {
         }
       }
 #pragma unroll
-      for (int value = 0; value < chunk_values; ++value) {
-        accumulator[index * chunk_values + value] = sum[value];
+      for (int value = 0; value < static_cast<int>(chunk_values); ++value) {
+        accumulator[static_cast<std::size_t>(index) * chunk_values + static_cast<std::size_t>(value)] = sum[value];
       }
     }
   }
@@ -146,7 +152,7 @@ class MultiplyWarpgroup {
     for (int index = 0; index < chunks; ++index) {
       if (index < leaving) {
         context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
-        stage_chunk(accumulator + index * chunk_values, chunk_address(used_.index));
+        stage_chunk(accumulator + static_cast<std::size_t>(index) * chunk_values, chunk_address(used_.index));
         hand_over(used_.index);
         used_.advance(context_.launch.staging);
       }
@@ -155,7 +161,6 @@ class MultiplyWarpgroup {
 
   const GemmContext& context_;
   const int half_;
-  const bool leader_;
   Probe probe_;
   RingPosition used_;  // place of the ring that comes next
   BarrierParities loaded_parity_;

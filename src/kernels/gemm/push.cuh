@@ -65,7 +65,8 @@ __device__ inline void push_shard(const GemmContext& context) {
   if (launch.gather.push == 0 || launch.world == 1) {
     return;
   }
-  Probe probe(launch.probe, context.block, SpanRole::push);
+  Probe probe(launch.probe, context.probes, context.block, SpanRole::push);
+  probe.start();
   constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
   std::uint32_t parity = 0;
   await_peers_entry(context, launch.gather.buffers == 2 ? 1U : 0U);

@@ -14,7 +14,10 @@ class StoreWarp {
   __device__ StoreWarp(const GemmContext& context, int half)
       : context_(context),
         half_(half),
-        probe_(context.launch.probe, context.block, half == 0 ? SpanRole::store_first : SpanRole::store_second) {}
+        probe_(context.launch.probe, context.probes, context.block,
+               half == 0 ? SpanRole::store_first : SpanRole::store_second) {
+    probe_.start();
+  }
 
   __device__ void run() {
     const GemmLaunch& launch = context_.launch;
