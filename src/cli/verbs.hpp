@@ -20,5 +20,6 @@ void add_fit(CLI::App& tool, Invocation& invocation);
 void add_predict(CLI::App& tool, Invocation& invocation);
 void add_validate(CLI::App& tool, Invocation& invocation);
 void add_audit(CLI::App& tool, Invocation& invocation);
+void add_bench(CLI::App& tool, Invocation& invocation);
 
 }  // namespace xstage::cli

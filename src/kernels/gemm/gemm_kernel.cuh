@@ -109,6 +109,12 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
   return waits;
 }
 
+// A CTA starts with 168 registers a thread; what the multiplying warpgroups take, the helpers must have given back, or
+// setmaxnreg waits for ever. 224 / 56 left the widest tile without a register for the instruments.
+inline constexpr int helper_registers = 40;
+inline constexpr int multiply_registers = 232;
+static_assert(helper_registers + 2 * multiply_registers <= 3 * 168);
+
 /// Bytes behind the rings that the host sets aside for barriers, context and instruments.
 inline constexpr int behind_rings_bytes = 1024;
 static_assert(sizeof(GemmBarriers) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <= behind_rings_bytes);
@@ -154,10 +160,10 @@ __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_cons
   cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
 
   if (threadIdx.x < 128U) {
-    cutlass::arch::warpgroup_reg_dealloc<48>();
+    cutlass::arch::warpgroup_reg_dealloc<helper_registers>();
     run_helper<TileColumns, Probe>(context);
   } else {
-    cutlass::arch::warpgroup_reg_alloc<232>();
+    cutlass::arch::warpgroup_reg_alloc<multiply_registers>();
     MultiplyWarpgroup<TileColumns, Probe>(context, static_cast<int>(threadIdx.x / 128U) - 1).run();
   }
 
