@@ -1,6 +1,6 @@
 // The instantiations of the GEMM kernel, few on purpose: all else is decided at run time (design rule 10).
 
-#include <string>
+#include <type_traits>
 
 #include "kernels/gemm/gemm.hpp"
 #include "kernels/gemm/gemm_kernel.cuh"
@@ -12,33 +12,39 @@ namespace xstage::kernels {
 namespace {
 
 using Kernel = void (*)(GemmLaunch);
+using VirtualKernel = void (*)(const GemmLaunch*, std::int32_t);
 
-Kernel choose(const GemmLaunchShape& shape) {
-  if (shape.instrumented) {
-    switch (shape.tile_columns) {
-      case 256:
-        return gemm_kernel<256, RecordingProbe>;
-      case 128:
-        return gemm_kernel<128, RecordingProbe>;
-      default:
-        throw InputError("the instrumented GEMM kernel has no tiles of " + std::to_string(shape.tile_columns) +
-                         " columns: 128 or 256");
-    }
-  }
-  switch (shape.tile_columns) {
+template <class Probe>
+Kernel choose(int tile_columns) {
+  switch (tile_columns) {
     case 256:
-      return gemm_kernel<256, NoProbe>;
+      return gemm_kernel<256, Probe>;
     case 128:
-      return gemm_kernel<128, NoProbe>;
+      return gemm_kernel<128, Probe>;
     default:
-      return gemm_kernel<64, NoProbe>;
+      return gemm_kernel<64, Probe>;
   }
 }
 
-}  // namespace
+template <class Probe>
+VirtualKernel choose_virtual(int tile_columns) {
+  switch (tile_columns) {
+    case 256:
+      if constexpr (std::is_same_v<Probe, RecordingProbe>) {
+        throw InputError("instrumented virtual ranks have tiles of 64 or 128 columns: 256 leave no register for it");
+      } else {
+        return gemm_virtual_kernel<256, Probe>;
+      }
+    case 128:
+      return gemm_virtual_kernel<128, Probe>;
+    default:
+      return gemm_virtual_kernel<64, Probe>;
+  }
+}
 
-void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream) {
-  const Kernel kernel = choose(shape);
+template <class Function, class... Arguments>
+void enqueue(Function kernel, int blocks, const GemmLaunchShape& shape, bool cooperative, cudaStream_t stream,
+             Arguments... arguments) {
   cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes),
               "asking for the GEMM kernel's shared memory");
   cudaLaunchAttribute attributes[2] = {};
@@ -49,13 +55,27 @@ void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStr
   attributes[1].id = cudaLaunchAttributeCooperative;
   attributes[1].val.cooperative = 1;
   cudaLaunchConfig_t configuration = {};
-  configuration.gridDim = dim3(static_cast<unsigned>(shape.blocks));
+  configuration.gridDim = dim3(static_cast<unsigned>(blocks));
   configuration.blockDim = dim3(gemm_threads);
   configuration.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   configuration.stream = stream;
   configuration.attrs = attributes;
-  configuration.numAttrs = shape.cooperative ? 2 : 1;
-  cuda::check(cudaLaunchKernelEx(&configuration, kernel, launch), "launching the GEMM kernel");
+  configuration.numAttrs = cooperative ? 2 : 1;
+  cuda::check(cudaLaunchKernelEx(&configuration, kernel, arguments...), "launching the GEMM kernel");
+}
+
+}  // namespace
+
+void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream) {
+  const Kernel kernel =
+      shape.instrumented ? choose<RecordingProbe>(shape.tile_columns) : choose<NoProbe>(shape.tile_columns);
+  enqueue(kernel, shape.blocks, shape, false, stream, launch);
+}
+
+void launch_virtual_gemm(const GemmLaunch* launches, int ranks, const GemmLaunchShape& shape, cudaStream_t stream) {
+  const VirtualKernel kernel = shape.instrumented ? choose_virtual<RecordingProbe>(shape.tile_columns)
+                                                  : choose_virtual<NoProbe>(shape.tile_columns);
+  enqueue(kernel, shape.blocks * ranks, shape, true, stream, launches, static_cast<std::int32_t>(ranks));
 }
 
 }  // namespace xstage::kernels

@@ -9,14 +9,16 @@ namespace xstage::kernels {
 
 struct GemmLaunchShape {
   int tile_columns;
-  int blocks;  // of all virtual ranks
+  int blocks;  // of each rank
   int cluster_size;
   int shared_bytes;
-  bool cooperative;   // virtual ranks: all CTAs must be resident together
   bool instrumented;  // spans and delays compiled in
 };
 
 /// Enqueues on the current device. Throws DeviceError.
 void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream);
+
+/// All virtual ranks of the current device in one cooperative launch; `launches` lie in its memory.
+void launch_virtual_gemm(const GemmLaunch* launches, int ranks, const GemmLaunchShape& shape, cudaStream_t stream);
 
 }  // namespace xstage::kernels

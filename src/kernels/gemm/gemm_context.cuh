@@ -18,16 +18,16 @@ struct GemmBarriers {
   TransactionBarrier pushed;
 };
 
-/// What all roles of a CTA know.
+/// What all roles of a CTA know beside the launch's parameters. Those are passed separately, by reference to the kernel's own
+/// parameter, so that they are read from the constant bank; through a pointer kept here each first read costs half a
+/// microsecond.
 struct GemmContext {
-  const GemmLaunch& launch;
   char* ring;
   char* staging;  // [warpgroup, chunk]
   char* push;
   GemmBarriers& barriers;
   ProbeState* probes;
   WaitContext waits;
-  std::uint32_t epoch;
   std::int32_t cluster;         // of this rank's clusters, the number of ours
   std::int32_t clusters;        // of this rank
   std::int32_t cluster_size;
@@ -36,8 +36,18 @@ struct GemmContext {
   std::int32_t blocks;
 };
 
-__device__ inline std::uint32_t* own_signal(const GemmContext& context, std::uint32_t word) {
-  return context.launch.signals[context.launch.rank] + word;
+__device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint32_t word) {
+  return launch.signals[launch.rank] + word;
+}
+
+/// The number of this call. Each CTA keeps its own word, so that no CTA has to wait for the last one to leave; read by the
+/// roles that need it, when they need it.
+__device__ inline std::uint32_t* epoch_word(const GemmLaunch& launch, const GemmContext& context) {
+  return own_signal(launch, SignalPad::epochs + static_cast<std::uint32_t>(context.block));
+}
+
+__device__ inline std::uint32_t read_epoch(const GemmLaunch& launch, const GemmContext& context) {
+  return load_relaxed(epoch_word(launch, context));
 }
 
 /// Flag of half a tile: 64 rows of one tile column.
@@ -51,12 +61,13 @@ __device__ inline std::uint32_t half_tile(const schedule::GemmSchedule& schedule
 
 /// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
 /// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
-__device__ inline void await_peers_entry(const GemmContext& context, std::uint32_t lag) {
-  for (std::int32_t peer = 0; peer < context.launch.world; ++peer) {
-    if (peer != context.launch.rank) {
-      wait_at_least(context.waits, {WaitSite::peer_entry, peer, 0, context.epoch},
-                    own_signal(context, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                    context.epoch - lag);
+__device__ inline void await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+                                         std::uint32_t lag) {
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank) {
+      wait_at_least(context.waits, {WaitSite::peer_entry, peer, 0, epoch},
+                    own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                    epoch - lag);
     }
   }
 }

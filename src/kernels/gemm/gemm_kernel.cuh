@@ -42,58 +42,63 @@ __device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t
 }
 
 /// Tells all peers that this rank has entered the call: everything before it in the stream is finished.
-__device__ inline void post_entry(const GemmContext& context) {
-  const GemmLaunch& launch = context.launch;
+__device__ inline void post_entry(const GemmLaunch& launch, const GemmContext& context) {
+  if (context.block != 0 || launch.world == 1) {
+    return;
+  }
+  const std::uint32_t epoch = read_epoch(launch, context);
   for (std::int32_t peer = 0; peer < launch.world; ++peer) {
     if (peer != launch.rank) {
       store_release(
-          launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
-          context.epoch);
+          launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank), epoch);
     }
   }
 }
 
 /// One CTA of each rank: everything that peers store here in this call has arrived.
-__device__ inline void await_peers_done(const GemmContext& context) {
+__device__ inline void await_peers_done(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch) {
   const auto store_warps = static_cast<std::uint32_t>(2 * context.blocks);
-  for (std::int32_t peer = 0; peer < context.launch.world; ++peer) {
-    if (peer != context.launch.rank) {
-      wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, context.epoch},
-                    own_signal(context, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                    context.epoch * store_warps);
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank) {
+      wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, epoch},
+                    own_signal(launch, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                    epoch * store_warps);
     }
   }
 }
 
-/// The last CTA to leave opens the next call. No host work and no reset kernel: graphs replay it (design rule 8).
-__device__ inline void leave_call(const GemmContext& context) {
-  const std::uint32_t before = atomicAdd(own_signal(context, SignalPad::exits), 1U);
-  if (before + 1U != static_cast<std::uint32_t>(context.blocks)) {
+/// Opens the next call for this CTA. No host work and no reset kernel: graphs replay it (design rule 8).
+__device__ inline void leave_call(const GemmLaunch& launch, const GemmContext& context) {
+  if (launch.world == 1) {
     return;
   }
-  if (context.launch.waits_sent != 0) {
-    wait_at_least(context.waits, {WaitSite::copies_sent, context.launch.rank, 0, context.epoch},
-                  own_signal(context, SignalPad::sent), context.epoch);
+  const std::uint32_t epoch = read_epoch(launch, context);
+  if (context.block == 0 && launch.waits_done != 0) {
+    await_peers_done(launch, context, epoch);
   }
-  store_relaxed(own_signal(context, SignalPad::exits), 0U);
-  store_relaxed(own_signal(context, SignalPad::epoch), context.epoch + 1U);
+  if (context.block == 0 && launch.waits_sent != 0) {
+    wait_at_least(context.waits, {WaitSite::copies_sent, launch.rank, 0, epoch}, own_signal(launch, SignalPad::sent),
+                  epoch);
+  }
+  store_relaxed(epoch_word(launch, context), epoch + 1U);
 }
 
 template <int TileColumns, class Probe>
-__device__ inline void run_helper(const GemmContext& context) {
+__device__ inline void run_helper(const GemmLaunch& launch, const GemmContext& context) {
   if (threadIdx.x % 32U != 0U) {
     return;
   }
   switch (threadIdx.x / 32U) {
     case 0:
-      load_operands<TileColumns, Probe>(context);
+      load_operands<TileColumns, Probe>(launch, context);
       break;
     case 1:
     case 2:
-      StoreWarp<TileColumns, Probe>(context, static_cast<int>(threadIdx.x / 32U) - 1).run();
+      StoreWarp<TileColumns, Probe>(launch, context, static_cast<int>(threadIdx.x / 32U) - 1).run();
       break;
     default:
-      push_shard<Probe>(context);
+      post_entry(launch, context);
+      push_shard<Probe>(launch, context);
       break;
   }
 }
@@ -110,25 +115,23 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
 }
 
 // A CTA starts with 168 registers a thread; what the multiplying warpgroups take, the helpers must have given back, or
-// setmaxnreg waits for ever. 224 / 56 left the widest tile without a register for the instruments.
-inline constexpr int helper_registers = 40;
-inline constexpr int multiply_registers = 232;
-static_assert(helper_registers + 2 * multiply_registers <= 3 * 168);
+// setmaxnreg waits for ever. The widest tile leaves the helpers just enough: 224 / 56 spilled the instruments' registers.
+template <int TileColumns>
+struct RegisterSplit {
+  static constexpr int multiply = TileColumns == 256 ? 232 : 208;
+  static constexpr int helper = 3 * 168 - 2 * multiply;
+};
 
 /// Bytes behind the rings that the host sets aside for barriers, context and instruments.
 inline constexpr int behind_rings_bytes = 1024;
 static_assert(sizeof(GemmBarriers) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <= behind_rings_bytes);
 
+/// The kernel of one rank.
 template <int TileColumns, class Probe>
-__global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_constant__ GemmLaunch parameters) {
+__device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
   extern __shared__ __align__(1024) char shared[];
-  const std::int32_t worlds = parameters.virtual_ranks == nullptr ? 1 : parameters.virtual_world;
-  const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / worlds;
-  const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  const GemmLaunch& launch = worlds == 1 ? parameters : parameters.virtual_ranks[block / blocks];
   const schedule::GemmTiling& tiling = launch.schedule.tiling();
   const std::int32_t cluster_size = tiling.cluster_rows * tiling.cluster_columns;
-
   char* staging = shared + launch.stages * Stage<TileColumns>::bytes;
   char* push = staging + 2 * launch.staging * chunk_bytes;
   char* behind = push + (launch.gather.push != 0 ? push_bytes : 0);
@@ -136,45 +139,54 @@ __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_cons
   // In shared memory, not in registers: the two branches below have very different budgets, and what lives through both
   // would be spilled by the smaller one.
   auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers));
-  auto* probes = reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(GemmContext));
   if (threadIdx.x == 0) {
-    new (&context) GemmContext{launch,
-                               shared,
+    new (&context) GemmContext{shared,
                                staging,
                                push,
                                barriers,
-                               probes,
+                               reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(GemmContext)),
                                wait_context(launch),
-                               load_relaxed(launch.signals[launch.rank] + SignalPad::epoch),
-                               block % blocks / cluster_size,
+                               block / cluster_size,
                                blocks / cluster_size,
                                cluster_size,
                                block % cluster_size,
-                               block % blocks,
+                               block,
                                blocks};
     initialise_barriers(barriers, static_cast<std::uint32_t>(cluster_size));
-    if (context.block == 0) {
-      post_entry(context);
-    }
+  } else if (threadIdx.x == 32) {
+    cute::prefetch_tma_descriptor(&launch.a[0]);
+    cute::prefetch_tma_descriptor(&launch.b);
+    cute::prefetch_tma_descriptor(&launch.output[0]);
   }
   cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
 
   if (threadIdx.x < 128U) {
-    cutlass::arch::warpgroup_reg_dealloc<helper_registers>();
-    run_helper<TileColumns, Probe>(context);
+    cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns>::helper>();
+    run_helper<TileColumns, Probe>(launch, context);
   } else {
-    cutlass::arch::warpgroup_reg_alloc<multiply_registers>();
-    MultiplyWarpgroup<TileColumns, Probe>(context, static_cast<int>(threadIdx.x / 128U) - 1).run();
+    cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns>::multiply>();
+    MultiplyWarpgroup<TileColumns, Probe>(launch, context, static_cast<int>(threadIdx.x / 128U) - 1).run();
   }
 
   // Peers in the cluster may still arrive at this CTA's barriers: nobody leaves before all are through.
   context.cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
   if (threadIdx.x == 0) {
-    if (context.block == 0 && context.launch.waits_done != 0) {
-      await_peers_done(context);
-    }
-    leave_call(context);
+    leave_call(launch, context);
   }
+}
+
+/// One rank a launch.
+template <int TileColumns, class Probe>
+__global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_constant__ GemmLaunch launch) {
+  run_rank<TileColumns, Probe>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
+}
+
+/// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+template <int TileColumns, class Probe>
+__global__ void __launch_bounds__(gemm_threads, 1) gemm_virtual_kernel(const GemmLaunch* launches, std::int32_t ranks) {
+  const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
+  const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
+  run_rank<TileColumns, Probe>(launches[block / blocks], block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels

@@ -38,9 +38,9 @@ struct SignalPad {
   static constexpr std::uint32_t done = 8 * line;         // [rank]: store warps that have finished
   static constexpr std::uint32_t abort = 16 * line;       // set by whoever gave up
   static constexpr std::uint32_t sent = 17 * line;        // copy engine: own transfers have left
-  static constexpr std::uint32_t epoch = 18 * line;       // number of the call that comes next
-  static constexpr std::uint32_t exits = 19 * line;       // CTAs that have left this call
-  static constexpr std::uint32_t tile_flags = 20 * line;  // from here: half-tile or chunk flags
+  static constexpr std::uint32_t epochs = 18 * line;      // [CTA]: number of the call that comes next
+  static constexpr std::uint32_t most_blocks = 512;       // CTAs of one rank
+  static constexpr std::uint32_t tile_flags = epochs + most_blocks;  // from here: half-tile or chunk flags
 };
 
 /// All-gather: how the rows of a peer arrive.

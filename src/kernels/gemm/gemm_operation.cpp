@@ -137,22 +137,18 @@ class Gemm::State {
     return launch_;
   }
 
-  [[nodiscard]] kernels::GemmLaunchShape shape(int ranks, int blocks_of_rank) const {
-    return {plan_.tile_columns,
-            blocks_of_rank * ranks,
-            plan_.cluster_rows * plan_.cluster_columns,
-            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)),
-            ranks > 1,
-            instrumented_};
+  [[nodiscard]] kernels::GemmLaunchShape shape(int blocks) const {
+    return {plan_.tile_columns, blocks, plan_.cluster_rows * plan_.cluster_columns,
+            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)), instrumented_};
   }
 
   void restore() {
     const cuda::CurrentDevice current(heap_.device());
     cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
     cuda::check(cudaMemset(heap_.local(signals_), 0, signals_.bytes), "clearing signals");
-    const std::uint32_t first_epoch = 1;
-    cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epoch, &first_epoch,
-                           sizeof(first_epoch), cudaMemcpyHostToDevice),
+    const std::vector<std::uint32_t> first_epochs(SignalPad::most_blocks, 1U);
+    cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epochs, first_epochs.data(),
+                           first_epochs.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
                 "setting the first epoch");
     report_.clear();
   }
@@ -337,7 +333,7 @@ Gemm::~Gemm() = default;
 void Gemm::launch(const Operands& operands, CUstream_st* stream) {
   const GemmLaunch& launch = state_->prepare(operands);
   const cuda::CurrentDevice current(state_->heap().device());
-  kernels::launch_gemm(launch, state_->shape(1, issuers()), stream);
+  kernels::launch_gemm(launch, state_->shape(issuers()), stream);
 }
 
 void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operands> operands, CUstream_st* stream) {
@@ -355,11 +351,8 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
   // All ranks share the multiprocessors: each gets its part, in whole clusters.
   const int cluster = first.plan().cluster_rows * first.plan().cluster_columns;
   const int share = multiprocessors(first.heap().device()) / static_cast<int>(ranks.size()) / cluster * cluster;
-  GemmLaunch together = launches[0];
-  together.virtual_ranks = first.upload(launches, stream);
-  together.virtual_world = static_cast<std::int32_t>(ranks.size());
-  kernels::launch_gemm(together, first.shape(static_cast<int>(ranks.size()), std::min(share, first.plan().issuers)),
-                       stream);
+  const kernels::GemmLaunchShape shape = first.shape(std::min(share, first.plan().issuers));
+  kernels::launch_virtual_gemm(first.upload(launches, stream), first.heap().world(), shape, stream);
 }
 
 void* Gemm::output(int part) const { return state_->output(part); }

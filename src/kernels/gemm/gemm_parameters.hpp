@@ -57,9 +57,6 @@ struct GemmLaunch {
   std::uint64_t time_out_ns;
   WaitReport* report;
   ProbeParameters probe;
-
-  const GemmLaunch* virtual_ranks;  // not null: rank r of one launch finds its parameters in [r]
-  std::int32_t virtual_world;
 };
 
 }  // namespace xstage::kernels

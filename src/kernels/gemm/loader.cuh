@@ -6,12 +6,10 @@
 namespace xstage::kernels {
 
 /// Waits until the rows of a peer that this k-block needs have arrived. One look for each chunk.
-__device__ inline void wait_for_chunk(const GemmContext& context, const GemmRegionTarget& target,
-                                      const schedule::GemmTile& tile, std::int32_t depth) {
-  const GatherParameters& gather = context.launch.gather;
-  if (target.gather_rank < 0 || !tile.inside || depth % gather.chunk_depth != 0) {
-    return;
-  }
+__device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+                                      const GemmRegionTarget& target, const schedule::GemmTile& tile,
+                                      std::int32_t depth) {
+  const GatherParameters& gather = launch.gather;
   const std::int32_t row_chunk = tile.row / gather.chunk_rows;
   const std::int32_t depth_chunk = depth / gather.chunk_depth;
   const std::int32_t index =
@@ -19,25 +17,25 @@ __device__ inline void wait_for_chunk(const GemmContext& context, const GemmRegi
   // The pieces of a chunk that the source pushes, or the one flag that its copy engine sends.
   std::uint32_t arrivals = 1;
   if (gather.push != 0) {
-    const std::int32_t rows = min(gather.chunk_rows, context.launch.schedule.region(tile.region).rows -
+    const std::int32_t rows = min(gather.chunk_rows, launch.schedule.region(tile.region).rows -
                                                          row_chunk * gather.chunk_rows);
     const std::int32_t blocks = min(gather.chunk_depth / gemm_tile_depth,
-                                    context.launch.depth_blocks - depth / gemm_tile_depth);
+                                    launch.depth_blocks - depth / gemm_tile_depth);
     arrivals = static_cast<std::uint32_t>((rows + gemm_tile_rows - 1) / gemm_tile_rows * blocks);
   }
   const std::uint32_t word = SignalPad::tile_flags + static_cast<std::uint32_t>(index);
   wait_at_least(context.waits,
-                {WaitSite::gathered_chunk, target.gather_rank, static_cast<std::uint32_t>(index), context.epoch},
-                own_signal(context, word), context.epoch * arrivals);
+                {WaitSite::gathered_chunk, target.gather_rank, static_cast<std::uint32_t>(index), epoch},
+                own_signal(launch, word), epoch * arrivals);
   fence_async_proxy();
 }
 
 /// One stage: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to both.
 template <int TileColumns>
-__device__ inline void load_stage(const GemmContext& context, const CUtensorMap* a, std::int32_t a_row,
+__device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& context, const CUtensorMap* a, std::int32_t a_row,
                                   std::int32_t b_row, std::int32_t depth, TransactionBarrier* full, char* stage) {
   constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
-  const CUtensorMap* b = &context.launch.b;
+  const CUtensorMap* b = &launch.b;
   auto* barrier = reinterpret_cast<std::uint64_t*>(full);
   char* b_stage = stage + Stage<TileColumns>::a_bytes;
   full->arrive_and_expect_tx(Stage<TileColumns>::bytes);
@@ -48,7 +46,7 @@ __device__ inline void load_stage(const GemmContext& context, const CUtensorMap*
   }
   constexpr std::uint16_t both = 3;
   const std::int32_t share = context.rank_in_cluster;
-  if (context.launch.multicast_a != 0) {
+  if (launch.multicast_a != 0) {
     cute::SM90_TMA_LOAD_MULTICAST_2D::copy(a, barrier, both, keep, stage + share * (Stage<TileColumns>::a_bytes / 2),
                                            depth, a_row + share * (gemm_tile_rows / 2));
     cute::SM90_TMA_LOAD_2D::copy(b, barrier, keep, b_stage, depth, b_row);
@@ -61,28 +59,33 @@ __device__ inline void load_stage(const GemmContext& context, const CUtensorMap*
 }
 
 /// The gathered operand of this call.
-__device__ inline std::int32_t gather_buffer(const GemmContext& context) {
-  return context.launch.gather.buffers == 2 ? static_cast<std::int32_t>(context.epoch & 1U) : 0;
+__device__ inline std::int32_t gather_buffer(const GemmLaunch& launch, std::uint32_t epoch) {
+  return launch.gather.buffers == 2 ? static_cast<std::int32_t>(epoch & 1U) : 0;
 }
 
 template <int TileColumns, class Probe>
-__device__ inline void load_operands(const GemmContext& context) {
-  const GemmLaunch& launch = context.launch;
+__device__ inline void load_operands(const GemmLaunch& launch, const GemmContext& context) {
   Probe probe(launch.probe, context.probes, context.block, SpanRole::loader);
   probe.start();
   RingPosition position;
+  const std::uint32_t epoch = launch.gather.buffers > 0 ? read_epoch(launch, context) : 0;
   for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);
     const GemmRegionTarget& target = launch.target[tile.region];
-    const CUtensorMap* a = &launch.a[target.a_map == 0 ? 0 : 1 + gather_buffer(context)];
+    const CUtensorMap* a = &launch.a[target.a_map == 0 ? 0 : 1 + gather_buffer(launch, epoch)];
     const std::int32_t a_row = target.a_row_begin + tile.row;
     const std::int32_t b_row = target.b_row_begin + tile.column;
+    const bool arrives = target.gather_rank >= 0 && tile.inside;
+    std::int32_t next_wait = 0;
     for (std::int32_t block = 0; block < launch.depth_blocks; ++block) {
       const std::int32_t depth = block * gemm_tile_depth;
       probe.delay();
-      wait_for_chunk(context, target, tile, depth);
+      if (arrives && depth == next_wait) {
+        wait_for_chunk(launch, context, epoch, target, tile, depth);
+        next_wait += launch.gather.chunk_depth;
+      }
       context.barriers.empty[position.index].wait(position.parity ^ 1U);
-      load_stage<TileColumns>(context, a, a_row, b_row, depth, &context.barriers.full[position.index],
+      load_stage<TileColumns>(launch, context, a, a_row, b_row, depth, &context.barriers.full[position.index],
                               context.ring + position.index * Stage<TileColumns>::bytes);
       position.advance(launch.stages);
     }

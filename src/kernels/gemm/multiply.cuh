@@ -15,10 +15,11 @@ class MultiplyWarpgroup {
   static constexpr std::size_t accumulators = MainLoop<TileColumns>::accumulators;
   using Accumulators = float (&)[accumulators];
 
-  __device__ MultiplyWarpgroup(const GemmContext& context, int half)
-      : context_(context),
+  __device__ MultiplyWarpgroup(const GemmLaunch& launch, const GemmContext& context, int half)
+      : launch_(launch),
+        context_(context),
         half_(half),
-        probe_(context.launch.probe, context.probes, context.block,
+        probe_(launch.probe, context.probes, context.block,
                half == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {
     if (leader()) {
       probe_.start();
@@ -26,15 +27,14 @@ class MultiplyWarpgroup {
   }
 
   __device__ void run() {
-    const GemmLaunch& launch = context_.launch;
     float accumulator[accumulators];
     RingPosition position;
-    for (std::int32_t index = context_.cluster; index < launch.schedule.cluster_tiles(); index += context_.clusters) {
-      const schedule::GemmTile tile = launch.schedule.tile(index, context_.rank_in_cluster);
-      const GemmRegionTarget& target = launch.target[tile.region];
+    for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
+      const schedule::GemmTile tile = launch_.schedule.tile(index, context_.rank_in_cluster);
+      const GemmRegionTarget& target = launch_.target[tile.region];
       begin_span();
       MainLoop<TileColumns>::multiply(accumulator, context_.ring, context_.barriers.full, context_.barriers.empty,
-                                      position, launch.stages, launch.depth_blocks, half_,
+                                      position, launch_.stages, launch_.depth_blocks, half_,
                                       static_cast<std::uint32_t>(context_.cluster_size));
       end_span(SpanKind::main_loop, index);
       begin_span();
@@ -68,7 +68,7 @@ class MultiplyWarpgroup {
   }
 
   __device__ std::uint32_t chunk_address(std::int32_t index) const {
-    return cute::cast_smem_ptr_to_uint(context_.staging + (half_ * context_.launch.staging + index) * chunk_bytes);
+    return cute::cast_smem_ptr_to_uint(context_.staging + (half_ * launch_.staging + index) * chunk_bytes);
   }
 
   /// The chunk's rows of this warp are written: visible to the copy engine, then one arrival a warp.
@@ -82,10 +82,10 @@ class MultiplyWarpgroup {
 
   __device__ void transform(Accumulators accumulator, const schedule::GemmTile& tile,
                                  const GemmRegionTarget& target) {
-    const GemmEpilogue& epilogue = context_.launch.epilogue;
+    const GemmEpilogue& epilogue = launch_.epilogue;
     if (epilogue.bias != nullptr) {
       add_bias(accumulator, epilogue.bias, target.b_row_begin + tile.column,
-               target.b_row_begin + context_.launch.schedule.region(tile.region).columns);
+               target.b_row_begin + launch_.schedule.region(tile.region).columns);
     }
     if (target.head_steps != 0) {
       const std::int32_t position = epilogue.position_begin + tile.row + 64 * half_ +
@@ -122,12 +122,11 @@ class MultiplyWarpgroup {
   /// The sum over all ranks in rank order, in fp32: the same on every rank and in every run. The store warp has asked for
   /// the peers' chunks in the same order.
   __device__ void add_partials(Accumulators accumulator) {
-    const GemmLaunch& launch = context_.launch;
 #pragma unroll
     for (int index = 0; index < chunks; ++index) {
       float sum[chunk_values] = {};
-      for (std::int32_t rank = 0; rank < launch.world; ++rank) {
-        if (rank == launch.rank) {
+      for (std::int32_t rank = 0; rank < launch_.world; ++rank) {
+        if (rank == launch_.rank) {
 #pragma unroll
           for (int value = 0; value < static_cast<int>(chunk_values); ++value) {
             sum[value] += accumulator[static_cast<std::size_t>(index) * chunk_values + static_cast<std::size_t>(value)];
@@ -136,7 +135,7 @@ class MultiplyWarpgroup {
           context_.barriers.loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
           add_chunk(sum, chunk_address(used_.index));
           give_back(used_.index);
-          used_.advance(launch.staging);
+          used_.advance(launch_.staging);
         }
       }
 #pragma unroll
@@ -147,18 +146,19 @@ class MultiplyWarpgroup {
   }
 
   __device__ void stage(Accumulators accumulator) {
-    const int leaving = context_.launch.epilogue.gated != 0 ? chunks / 2 : chunks;
+    const int leaving = launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
 #pragma unroll
     for (int index = 0; index < chunks; ++index) {
       if (index < leaving) {
         context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
         stage_chunk(accumulator + static_cast<std::size_t>(index) * chunk_values, chunk_address(used_.index));
         hand_over(used_.index);
-        used_.advance(context_.launch.staging);
+        used_.advance(launch_.staging);
       }
     }
   }
 
+  const GemmLaunch& launch_;
   const GemmContext& context_;
   const int half_;
   Probe probe_;

@@ -8,6 +8,7 @@
 // what NVLink drains.
 
 #include "kernels/gemm/gemm_context.cuh"
+#include "kernels/gemm/loader.cuh"
 
 namespace xstage::kernels {
 
@@ -41,9 +42,9 @@ __device__ inline std::int32_t push_pieces(const GatherParameters& gather) {
 }
 
 /// Stores the piece in shared memory to every peer and, when all have it, counts it there.
-__device__ inline void send_piece(const GemmContext& context, const PushPiece& piece) {
-  const GemmLaunch& launch = context.launch;
-  const CUtensorMap* outputs = launch.gather_output[gather_buffer(context)];
+__device__ inline void send_piece(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+                                  const PushPiece& piece) {
+  const CUtensorMap* outputs = launch.gather_output[gather_buffer(launch, epoch)];
   for (std::int32_t step = 1; step < launch.world; ++step) {
     const std::int32_t peer = (launch.rank + step) % launch.world;
     cute::SM90_TMA_STORE_2D::copy(&outputs[peer], context.push, piece.depth, piece.row);
@@ -60,8 +61,7 @@ __device__ inline void send_piece(const GemmContext& context, const PushPiece& p
 }
 
 template <class Probe>
-__device__ inline void push_shard(const GemmContext& context) {
-  const GemmLaunch& launch = context.launch;
+__device__ inline void push_shard(const GemmLaunch& launch, const GemmContext& context) {
   if (launch.gather.push == 0 || launch.world == 1) {
     return;
   }
@@ -69,7 +69,8 @@ __device__ inline void push_shard(const GemmContext& context) {
   probe.start();
   constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
   std::uint32_t parity = 0;
-  await_peers_entry(context, launch.gather.buffers == 2 ? 1U : 0U);
+  const std::uint32_t epoch = read_epoch(launch, context);
+  await_peers_entry(launch, context, epoch, launch.gather.buffers == 2 ? 1U : 0U);
   for (std::int32_t number = context.block; number < push_pieces(launch.gather); number += context.blocks) {
     const PushPiece piece =
         push_piece(launch.gather, number, launch.own_rows, launch.depth_blocks * gemm_tile_depth);
@@ -84,7 +85,7 @@ __device__ inline void push_shard(const GemmContext& context) {
     pushed.wait(parity);
     parity ^= 1U;
     probe.delay();
-    send_piece(context, piece);
+    send_piece(launch, context, epoch, piece);
     probe.end(SpanKind::push_chunk, piece.chunk);
   }
 }

@@ -11,25 +11,26 @@ namespace xstage::kernels {
 template <int TileColumns, class Probe>
 class StoreWarp {
  public:
-  __device__ StoreWarp(const GemmContext& context, int half)
-      : context_(context),
+  __device__ StoreWarp(const GemmLaunch& launch, const GemmContext& context, int half)
+      : launch_(launch),
+        context_(context),
         half_(half),
-        probe_(context.launch.probe, context.probes, context.block,
+        probe_(launch.probe, context.probes, context.block,
                half == 0 ? SpanRole::store_first : SpanRole::store_second) {
     probe_.start();
   }
 
   __device__ void run() {
-    const GemmLaunch& launch = context_.launch;
-    for (std::int32_t index = context_.cluster; index < launch.schedule.cluster_tiles(); index += context_.clusters) {
-      const schedule::GemmTile tile = launch.schedule.tile(index, context_.rank_in_cluster);
-      const GemmRegionTarget& target = launch.target[tile.region];
+    if (launch_.world > 1) {
+      epoch_ = read_epoch(launch_, context_);
+    }
+    for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
+      const schedule::GemmTile tile = launch_.schedule.tile(index, context_.rank_in_cluster);
+      const GemmRegionTarget& target = launch_.target[tile.region];
       number_ = index;
-      if (target.signal_rank >= 0 || target.output_copies > 1) {
-        if (!entered_) {
-          await_peers_entry(context_, 0);
-          entered_ = true;
-        }
+      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1)) {
+        await_peers_entry(launch_, context_, epoch_, 0);
+        entered_ = true;
       }
       if (target.reduce != 0) {
         load_partials(tile);
@@ -46,9 +47,8 @@ class StoreWarp {
   static constexpr int chunks = TileColumns / chunk_columns;
 
   __device__ char* chunk(std::int32_t index) {
-    return context_.staging + (half_ * context_.launch.staging + index) * chunk_bytes;
+    return context_.staging + (half_ * launch_.staging + index) * chunk_bytes;
   }
-
 
   /// Sends the next staged chunk to every destination; frees the chunk before it.
   __device__ void store_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target, int index,
@@ -56,7 +56,7 @@ class StoreWarp {
     context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
     probe_.delay();
     for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
-      cute::SM90_TMA_STORE_2D::copy(&context_.launch.output[target.output_map + copy], chunk(used_.index),
+      cute::SM90_TMA_STORE_2D::copy(&launch_.output[target.output_map + copy], chunk(used_.index),
                                     columns_before + index * chunk_columns, tile.row + 64 * half_);
     }
     cute::tma_store_arrive();
@@ -65,7 +65,7 @@ class StoreWarp {
   __device__ void free_chunk(std::int32_t index) { context_.barriers.vacant[half_][index].arrive(); }
 
   __device__ void store_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    const std::int32_t shrink = context_.launch.epilogue.gated != 0 ? 2 : 1;
+    const std::int32_t shrink = launch_.epilogue.gated != 0 ? 2 : 1;
     std::int32_t before = -1;
     for (int index = 0; index < chunks / shrink; ++index) {
       store_chunk(tile, target, index, tile.column / shrink);
@@ -77,7 +77,7 @@ class StoreWarp {
         free_chunk(before);
       }
       before = used_.index;
-      used_.advance(context_.launch.staging);
+      used_.advance(launch_.staging);
     }
     cute::tma_store_wait<0>();
     free_chunk(before);
@@ -86,34 +86,32 @@ class StoreWarp {
 
   /// Loads one chunk of one peer's partial tile into the next place of the ring.
   __device__ void load_partial(const schedule::GemmTile& tile, int index, std::int32_t peer) {
-    const GemmLaunch& launch = context_.launch;
     constexpr auto once = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
     context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
-    const std::int32_t slot = peer < launch.rank ? peer : peer - 1;  // none for the own partial sums
+    const std::int32_t slot = peer < launch_.rank ? peer : peer - 1;  // none for the own partial sums
     TransactionBarrier& loaded = context_.barriers.loaded[half_][used_.index];
     loaded.arrive_and_expect_tx(chunk_bytes);
-    cute::SM90_TMA_LOAD_2D::copy(&launch.slots, reinterpret_cast<std::uint64_t*>(&loaded), once, chunk(used_.index),
+    cute::SM90_TMA_LOAD_2D::copy(&launch_.slots, reinterpret_cast<std::uint64_t*>(&loaded), once, chunk(used_.index),
                                  tile.column + index * chunk_columns,
-                                 slot * launch.slot_rows + tile.row + 64 * half_);
-    used_.advance(launch.staging);
+                                 slot * launch_.slot_rows + tile.row + 64 * half_);
+    used_.advance(launch_.staging);
   }
 
   __device__ void await_partials(const schedule::GemmTile& tile) {
-    const GemmLaunch& launch = context_.launch;
     if (!tile.inside) {
       return;
     }
     probe_.begin();
-    const schedule::GemmRegion& region = launch.schedule.region(tile.region);
-    const std::int32_t tile_columns = launch.schedule.tiling().tile_columns;
+    const schedule::GemmRegion& region = launch_.schedule.region(tile.region);
+    const std::int32_t tile_columns = launch_.schedule.tiling().tile_columns;
     const auto flags_each = static_cast<std::uint32_t>((region.rows + gemm_tile_rows - 1) / gemm_tile_rows * 2 *
                                                        ((region.columns + tile_columns - 1) / tile_columns));
-    const std::uint32_t flag = half_tile(launch.schedule, tile, half_);
-    for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-      if (peer != launch.rank) {
+    const std::uint32_t flag = half_tile(launch_.schedule, tile, half_);
+    for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
+      if (peer != launch_.rank) {
         const std::uint32_t index = static_cast<std::uint32_t>(peer) * flags_each + flag;
-        wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, context_.epoch},
-                      own_signal(context_, SignalPad::tile_flags + index), context_.epoch);
+        wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
+                      own_signal(launch_, SignalPad::tile_flags + index), epoch_);
       }
     }
     fence_async_proxy();
@@ -122,11 +120,10 @@ class StoreWarp {
 
   /// The owner's tile: peers' partial tiles come into staging chunk by chunk, each chunk in rank order.
   __device__ void load_partials(const schedule::GemmTile& tile) {
-    const GemmLaunch& launch = context_.launch;
     await_partials(tile);
     for (int index = 0; index < chunks; ++index) {
-      for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-        if (peer != launch.rank) {
+      for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
+        if (peer != launch_.rank) {
           load_partial(tile, index, peer);
         }
       }
@@ -143,32 +140,33 @@ class StoreWarp {
     }
     fence_async_proxy();
     probe_.delay();
-    std::uint32_t* flag = context_.launch.signals[target.signal_rank] + SignalPad::tile_flags + target.signal_begin +
-                          half_tile(context_.launch.schedule, tile, half_);
-    store_release(flag, context_.epoch);
+    std::uint32_t* flag = launch_.signals[target.signal_rank] + SignalPad::tile_flags + target.signal_begin +
+                          half_tile(launch_.schedule, tile, half_);
+    store_release(flag, epoch_);
   }
 
   /// Everything has left; tells the peers that expect results here.
   __device__ void finish() {
+    if (launch_.waits_done == 0) {
+      return;  // the end of the kernel completes the stores; their source has been read
+    }
     await_bulk_stores();
     fence_async_proxy();
-    const GemmLaunch& launch = context_.launch;
-    if (launch.waits_done == 0) {
-      return;
-    }
-    for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-      if (peer != launch.rank) {
-        add_release(launch.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
+    for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
+      if (peer != launch_.rank) {
+        add_release(launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank),
                     1U);
       }
     }
   }
 
+  const GemmLaunch& launch_;
   const GemmContext& context_;
   const int half_;
   Probe probe_;
   RingPosition used_;  // place of the ring that comes next
   BarrierParities staged_parity_;
+  std::uint32_t epoch_ = 0;
   bool entered_ = false;
   std::int32_t number_ = 0;
 };

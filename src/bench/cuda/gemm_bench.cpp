@@ -1,0 +1,220 @@
+// The run: cell by cell, each with its operands and variants made, timed, verified and given back.
+
+#include "bench/gemm_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "bench/cuda/gemm_variants.hpp"
+#include "bench/cuda/verify.hpp"
+#include "bench/sampled_result.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage::bench {
+
+namespace {
+
+/// What lives as long as the run.
+class Machine {
+ public:
+  explicit Machine(const GemmBenchOptions& options) : all_(options.devices), first_({options.devices.front()}) {
+    std::string absent;
+    const auto library = CublasLibrary::load(options.cublas_path, absent);
+    cublas_ = absent;
+    if (library != nullptr) {
+      for (int rank = 0; rank < all_.count(); ++rank) {
+        of_all_.emplace_back(library, all_.device(rank), all_.stream(rank));
+      }
+      of_first_.emplace_back(library, first_.device(0), first_.stream(0));
+      cublas_ = of_first_.front().version();
+    }
+    standard_ = std::make_unique<RandomBlock>(options.devices, 1.0, 1);
+  }
+
+  [[nodiscard]] const Ranks& ranks(const GemmCell& cell) const { return cell.ranks == 1 ? first_ : all_; }
+  [[nodiscard]] const std::vector<CublasHandle>& cublas(const GemmCell& cell) const {
+    return cell.ranks == 1 ? of_first_ : of_all_;
+  }
+  [[nodiscard]] bool has_cublas() const { return !of_first_.empty(); }
+  [[nodiscard]] const std::string& cublas_text() const { return cublas_; }
+  [[nodiscard]] const RandomBlock& standard_block() const { return *standard_; }
+  [[nodiscard]] StartGate& gate() { return gate_; }
+
+  /// Random numbers for B; made anew only when k changes.
+  const RandomBlock& scaled_block(const GemmBenchOptions& options, double deviation) {
+    if (scaled_ == nullptr || scaled_->deviation() != deviation) {
+      scaled_.reset();
+      scaled_ = std::make_unique<RandomBlock>(options.devices, deviation, 2);
+    }
+    return *scaled_;
+  }
+
+ private:
+  Ranks all_;
+  Ranks first_;
+  std::string cublas_;
+  std::vector<CublasHandle> of_all_;
+  std::vector<CublasHandle> of_first_;
+  StartGate gate_;
+  std::unique_ptr<RandomBlock> standard_;
+  std::unique_ptr<RandomBlock> scaled_;
+};
+
+/// A variant of ours with everything that it needs.
+struct OwnVariant {
+  const char* name;
+  std::unique_ptr<GemmHandles> handles;
+};
+
+std::vector<OwnVariant> make_own_variants(const CellResources& resources, bool local_twin) {
+  std::vector<OwnVariant> variants;
+  variants.push_back({"alone", make_alone(resources)});
+  if (resources.cell.problem.operation != gemm::Operation::gemm) {
+    variants.push_back({"fused", make_fused(resources)});
+    if (local_twin) {
+      variants.push_back({"local_twin", make_local_twin(resources)});
+    }
+  }
+  return variants;
+}
+
+class CellRun {
+ public:
+  CellRun(const GemmBenchOptions& options, const GemmBenchObserver& observer, Machine& machine, const GemmCell& cell)
+      : options_(options),
+        observer_(observer),
+        machine_(machine),
+        cell_(cell),
+        operands_(machine.ranks(cell), cell, machine.standard_block(),
+                  machine.scaled_block(options, 1.0 / std::sqrt(static_cast<double>(cell.problem.k)))),
+        resources_{cell_, machine.ranks(cell), operands_, machine.standard_block()},
+        own_(make_own_variants(resources_, options.local_twin)) {}
+
+  /// Rows of the cell, none if it was stopped; false in the second place if results are wrong.
+  std::pair<std::vector<GemmRow>, bool> run() {
+    capture();
+    std::vector<VariantTimes> times =
+        run_rounds(resources_.ranks, machine_.gate(), captured_, options_.trials, observer_.proceed);
+    std::vector<GemmRow> rows;
+    for (VariantTimes& of_variant : times) {
+      if (of_variant.trials_us.size() < static_cast<std::size_t>(options_.trials)) {
+        return {{}, true};
+      }
+      const std::optional<Plan> plan = plan_of(of_variant.variant);
+      rows.push_back({cell_, std::move(of_variant), operands_.l2_policy(), plan, "", {}, {}});
+    }
+    add_ratios(rows);
+    const bool right = !options_.verify || verify(rows);
+    return {std::move(rows), right};
+  }
+
+ private:
+  void capture() {
+    const std::vector<CublasHandle>& cublas = machine_.cublas(cell_);
+    if (!cublas.empty()) {
+      captured_.emplace_back(resources_.ranks, machine_.gate(), cublas_variant(cublas, resources_));
+    }
+    for (OwnVariant& own : own_) {
+      captured_.emplace_back(resources_.ranks, machine_.gate(), own.handles->variant(own.name, resources_));
+    }
+  }
+
+  [[nodiscard]] std::optional<Plan> plan_of(const std::string& name) const {
+    for (const OwnVariant& own : own_) {
+      if (own.name == name) {
+        return own.handles->of_rank(0).plan();
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Of the fused operation, or of our GEMM where nothing is fused. What one more replay leaves behind is looked at, so
+  /// that it is the timed graph that is verified. Rows with wrong results are taken out.
+  bool verify(std::vector<GemmRow>& rows) {
+    const std::string name = cell_.problem.operation == gemm::Operation::gemm ? "alone" : "fused";
+    GemmHandles& handles = handles_of(name);
+    poison_results(resources_, handles);
+    double error = 0;
+    for (const CapturedVariant& captured : captured_) {
+      if (captured.name() == name) {
+        static_cast<void>(captured.run_trial(resources_.ranks, machine_.gate()));
+        error = largest_error(resources_, handles, operands_.set_of(captured.replays() - 1));
+      }
+    }
+    const bool right = error <= most_roundings;
+    observer_.note(fmt::format("{}: {}, largest error {:.3g} roundings of bf16, {} allowed", cell_name(cell_),
+                               right ? "verified" : "WRONG RESULTS", error, most_roundings));
+    for (GemmRow& row : rows) {
+      if (row.times.variant == name) {
+        row.largest_error = error;
+      }
+    }
+    if (!right) {
+      std::erase_if(rows, [&](const GemmRow& row) { return row.times.variant == name; });
+    }
+    return right;
+  }
+
+  GemmHandles& handles_of(const std::string& name) {
+    for (OwnVariant& own : own_) {
+      if (own.name == name) {
+        return *own.handles;
+      }
+    }
+    throw std::logic_error("no variant " + name);
+  }
+
+  const GemmBenchOptions& options_;
+  const GemmBenchObserver& observer_;
+  Machine& machine_;
+  const GemmCell& cell_;
+  Operands operands_;
+  CellResources resources_;
+  std::vector<OwnVariant> own_;
+  std::vector<CapturedVariant> captured_;
+};
+
+void run_cell(const GemmBenchOptions& options, const GemmBenchObserver& observer, Machine& machine,
+              const GemmCell& cell, GemmBenchOutcome& outcome) {
+  try {
+    auto [rows, right] = CellRun(options, observer, machine, cell).run();
+    outcome.wrong_cells += right ? 0 : 1;
+    for (GemmRow& row : rows) {
+      observer.row(row);
+      outcome.rows.push_back(std::move(row));
+    }
+  } catch (const DeviceError& error) {
+    ++outcome.failed_cells;
+    observer.note(fmt::format("{}: {}", cell_name(cell), error.what()));
+  } catch (const InputError& error) {
+    ++outcome.failed_cells;
+    observer.note(fmt::format("{}: {}", cell_name(cell), error.what()));
+  }
+}
+
+}  // namespace
+
+GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& options, const GemmBenchObserver& observer) {
+  Machine machine(options);
+  GemmBenchOutcome outcome;
+  outcome.cublas = machine.cublas_text();
+  if (!machine.has_cublas()) {
+    observer.note("no variant cublas: " + outcome.cublas);
+  }
+  for (const GemmCell& cell : options.cells) {
+    if (!observer.proceed()) {
+      break;
+    }
+    run_cell(options, observer, machine, cell, outcome);
+    observer.cell_done(outcome);
+  }
+  outcome.stopped = !observer.proceed();
+  return outcome;
+}
+
+}  // namespace xstage::bench

@@ -1,0 +1,117 @@
+#include "bench/cuda/gemm_variants.hpp"
+
+#include <algorithm>
+
+#include "bench/cuda/local_twin.hpp"
+
+namespace xstage::bench {
+
+namespace {
+
+int multiprocessors(int device) {
+  int count = 0;
+  cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for multiprocessors");
+  return count;
+}
+
+gemm::Problem problem_of_rank(const GemmCell& cell) {
+  const GemmShape shape = shape_of_rank(cell);
+  gemm::Problem problem;
+  problem.m = shape.m;
+  problem.n = shape.n;
+  problem.k = shape.k;
+  return problem;
+}
+
+class Alone final : public GemmHandles {
+ public:
+  explicit Alone(const CellResources& resources) {
+    const gemm::Problem problem = problem_of_rank(resources.cell);
+    for (int rank = 0; rank < resources.ranks.count(); ++rank) {
+      const int device = resources.ranks.device(rank);
+      const Plan plan = gemm::make_plan(problem, 1, multiprocessors(device));
+      heaps_.push_back(PeerAccessHeap::create({device}, gemm::heap_bytes(problem, plan, 1)));
+      handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(0), problem, plan));
+      launched_.push_back(handles_.back().get());
+    }
+  }
+};
+
+std::vector<int> devices_of(const Ranks& ranks) {
+  std::vector<int> devices;
+  devices.reserve(static_cast<std::size_t>(ranks.count()));
+  for (int rank = 0; rank < ranks.count(); ++rank) {
+    devices.push_back(ranks.device(rank));
+  }
+  return devices;
+}
+
+class Fused final : public GemmHandles {
+ public:
+  explicit Fused(const CellResources& resources) {
+    const gemm::Problem& problem = resources.cell.problem;
+    const int world = resources.ranks.count();
+    const Plan plan = gemm::make_plan(problem, world, multiprocessors(resources.ranks.device(0)));
+    heaps_.push_back(PeerAccessHeap::create(devices_of(resources.ranks), gemm::heap_bytes(problem, plan, world)));
+    for (int rank = 0; rank < world; ++rank) {
+      handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(rank), problem, plan));
+      launched_.push_back(handles_.back().get());
+    }
+  }
+};
+
+class LocalTwin final : public GemmHandles {
+ public:
+  explicit LocalTwin(const CellResources& resources) {
+    const gemm::Problem& problem = resources.cell.problem;
+    const int world = resources.ranks.count();
+    const Plan plan = gemm::make_plan(problem, world, multiprocessors(resources.ranks.device(0)));
+    for (int rank = 0; rank < world; ++rank) {
+      const int device = resources.ranks.device(rank);
+      const std::vector<int> here(static_cast<std::size_t>(world), device);
+      heaps_.push_back(PeerAccessHeap::create(here, gemm::heap_bytes(problem, plan, world)));
+      // All ranks take part in making an operation; one of them is launched.
+      for (int member = 0; member < world; ++member) {
+        handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(member), problem, plan));
+      }
+      Gemm* launched = handles_[handles_.size() - static_cast<std::size_t>(world - rank)].get();
+      launched_.push_back(launched);
+      stand_in_for_peers(heaps_.back().rank(rank), *launched, resources.random);
+    }
+  }
+};
+
+}  // namespace
+
+Variant GemmHandles::variant(const char* name, const CellResources& resources) {
+  const Operands& operands = resources.operands;
+  return {name,
+          [this, &operands](int rank, int call, cudaStream_t stream) {
+            gemm::Operands addresses;
+            addresses.a = operands.a(rank, operands.set_of(call));
+            addresses.b = operands.b(rank, operands.set_of(call));
+            addresses.output = operands.output(rank);
+            of_rank(rank).launch(addresses, stream);
+          },
+          [this] { std::for_each(launched_.begin(), launched_.end(), [](const Gemm* gemm) { gemm->check(); }); }};
+}
+
+Variant cublas_variant(const std::vector<CublasHandle>& handles, const CellResources& resources) {
+  const GemmShape shape = shape_of_rank(resources.cell);
+  const Operands& operands = resources.operands;
+  return {"cublas",
+          [&handles, &operands, shape](int rank, int call, cudaStream_t /*stream*/) {
+            const int set = operands.set_of(call);
+            handles[static_cast<std::size_t>(rank)].multiply(shape, operands.a(rank, set), operands.b(rank, set),
+                                                             operands.output(rank));
+          },
+          [] {}};
+}
+
+std::unique_ptr<GemmHandles> make_alone(const CellResources& resources) { return std::make_unique<Alone>(resources); }
+std::unique_ptr<GemmHandles> make_fused(const CellResources& resources) { return std::make_unique<Fused>(resources); }
+std::unique_ptr<GemmHandles> make_local_twin(const CellResources& resources) {
+  return std::make_unique<LocalTwin>(resources);
+}
+
+}  // namespace xstage::bench

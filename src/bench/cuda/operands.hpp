@@ -1,0 +1,65 @@
+#pragma once
+// Random operands of one cell on all its GPUs.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/timing.hpp"
+#include "bench/gemm_cells.hpp"
+#include "node/cuda/device_memory.hpp"
+
+namespace xstage::bench {
+
+/// A block of random numbers on each GPU, from which buffers are filled. Its length is a prime, so that no two rows of
+/// a matrix that is longer than the block are equal.
+class RandomBlock {
+ public:
+  RandomBlock(const std::vector<int>& devices, double deviation, std::uint64_t seed);
+  [[nodiscard]] double deviation() const { return deviation_; }
+
+  /// Fills `elements` bf16 from a place in the block that depends on `stream_number`.
+  void fill(int device, void* destination, std::size_t elements, std::uint64_t stream_number) const;
+
+ private:
+  std::vector<int> devices_;
+  double deviation_;
+  std::vector<cuda::DeviceBuffer> blocks_;
+};
+
+/// A and B of what each rank multiplies, several times over, so that they do not stay in L2 from one call to the next.
+/// A rank of a fused operation whose A is smaller takes the first rows.
+class Operands {
+ public:
+  /// A has standard deviation 1, B 1/sqrt(k): so have the results 1.
+  Operands(const Ranks& ranks, const GemmCell& cell, const RandomBlock& for_a, const RandomBlock& for_b);
+
+  [[nodiscard]] int sets() const { return sets_; }
+  [[nodiscard]] int set_of(int call) const { return call % sets_; }
+  [[nodiscard]] const void* a(int rank, int set) const { return at(a_, rank, set); }
+  [[nodiscard]] const void* b(int rank, int set) const { return at(b_, rank, set); }
+  /// Space for what a rank computes, shared by all variants.
+  [[nodiscard]] void* output(int rank) const { return output_[static_cast<std::size_t>(rank)].as<void>(); }
+  /// NaN everywhere.
+  void poison_output(const Ranks& ranks, int rank) const;
+  /// How this treats L2, for the result file.
+  [[nodiscard]] std::string l2_policy() const;
+
+ private:
+  [[nodiscard]] const void* at(const std::vector<cuda::DeviceBuffer>& buffers, int rank, int set) const {
+    return buffers[static_cast<std::size_t>(rank) * static_cast<std::size_t>(sets_) + static_cast<std::size_t>(set)]
+        .as<void>();
+  }
+
+  int sets_ = 1;
+  std::size_t bytes_of_set_ = 0;
+  std::vector<cuda::DeviceBuffer> a_;  // [rank * sets + set]
+  std::vector<cuda::DeviceBuffer> b_;
+  std::vector<cuda::DeviceBuffer> output_;  // [rank]
+};
+
+/// Every byte 0xFF: NaN as bf16.
+void poison(int device, void* address, std::size_t bytes);
+
+}  // namespace xstage::bench

@@ -1,0 +1,49 @@
+#pragma once
+// Lets work that was enqueued on several GPUs start at the same time. Without it the first GPU of a trial would wait
+// for the host to reach the last one.
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+namespace xstage::bench {
+
+/// A word of host memory that streams wait for.
+class StartGate {
+ public:
+  StartGate();
+  ~StartGate();
+  StartGate(const StartGate&) = delete;
+  StartGate& operator=(const StartGate&) = delete;
+
+  /// The stream goes on when the gate opens. On the stream's own device, and while the gate is shut.
+  void hold(cudaStream_t stream) const;
+
+ private:
+  friend class ShutGate;
+  void shut() { ++round_; }
+  void open();
+  /// A call that waits for a GPU while the gate is shut would never return: the gate opens after a while, for good.
+  void give_up();
+
+  std::uint32_t* opened_ = nullptr;  // number of the last round that was let through
+  std::atomic<std::uint32_t> round_{0};
+  std::atomic<bool> given_up_{false};
+};
+
+/// Shuts the gate for a scope. Opens it at its end whatever happens: streams must not wait for ever.
+class ShutGate {
+ public:
+  explicit ShutGate(StartGate& gate);
+  ~ShutGate();
+  ShutGate(const ShutGate&) = delete;
+  ShutGate& operator=(const ShutGate&) = delete;
+
+ private:
+  StartGate& gate_;
+  std::jthread watchdog_;
+};
+
+}  // namespace xstage::bench

@@ -1,0 +1,73 @@
+#pragma once
+// Times several ways of doing one thing on several GPUs against each other: graphs of many calls, alternating trials.
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/start_gate.hpp"
+#include "bench/gemm_row.hpp"
+#include "node/cuda/device_memory.hpp"
+
+namespace xstage::bench {
+
+/// One way to do it.
+struct Variant {
+  std::string name;
+  /// Enqueues a rank's part of one call. `call` counts the calls of a graph and chooses their inputs.
+  std::function<void(int rank, int call, cudaStream_t stream)> enqueue;
+  /// Throws if a call went wrong on the device.
+  std::function<void()> check;
+};
+
+/// The streams on which all variants of a cell run, one a GPU.
+class Ranks {
+ public:
+  explicit Ranks(const std::vector<int>& devices);
+  [[nodiscard]] int count() const { return static_cast<int>(devices_.size()); }
+  [[nodiscard]] int device(int rank) const { return devices_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] cudaStream_t stream(int rank) const { return streams_[static_cast<std::size_t>(rank)].get(); }
+  /// Until all GPUs have done what was enqueued here.
+  void synchronise() const;
+
+ private:
+  std::vector<int> devices_;
+  std::vector<cuda::Stream> streams_;
+};
+
+/// A variant, captured: one graph of `replays` calls on each GPU.
+class CapturedVariant {
+ public:
+  /// Runs the variant a few times, so that libraries have loaded and allocated what they need; measures its eager time;
+  /// captures as many calls as take a trial's length.
+  CapturedVariant(const Ranks& ranks, StartGate& gate, Variant variant);
+  ~CapturedVariant();
+  CapturedVariant(CapturedVariant&&) noexcept;
+  CapturedVariant(const CapturedVariant&) = delete;
+  CapturedVariant& operator=(const CapturedVariant&) = delete;
+  CapturedVariant& operator=(CapturedVariant&&) = delete;
+
+  /// One trial: microseconds of one call, the maximum over ranks.
+  [[nodiscard]] double run_trial(const Ranks& ranks, StartGate& gate) const;
+  [[nodiscard]] const std::string& name() const { return variant_.name; }
+  [[nodiscard]] int replays() const { return replays_; }
+  [[nodiscard]] double eager_us() const { return eager_us_; }
+
+ private:
+  class Graphs;
+  Variant variant_;
+  std::unique_ptr<Graphs> graphs_;
+  int replays_ = 0;
+  double eager_us_ = 0;
+};
+
+/// The trials of all variants, in rounds: each round runs each variant once, beginning with another one than the round
+/// before. An unrecorded round comes first. Fewer trials than asked for, the same for all, if `proceed` says stop.
+[[nodiscard]] std::vector<VariantTimes> run_rounds(const Ranks& ranks, StartGate& gate,
+                                                   const std::vector<CapturedVariant>& variants, int trials,
+                                                   const std::function<bool()>& proceed);
+
+}  // namespace xstage::bench

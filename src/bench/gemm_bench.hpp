@@ -1,0 +1,49 @@
+#pragma once
+// `xstage bench gemm`: cuBLAS, our GEMM without communication, the fused operation, and its local twin, cell by cell.
+//
+//   variant      each rank computes                                communication
+//   cublas       its share of the product, by cuBLAS               none
+//   alone        its share of the product, by our kernel           none
+//   fused        the operation                                     over the links
+//   local_twin   the operation, with the same stores and flags     none: "peers" are local memory, flags are always up
+//
+// The trials of a cell's variants alternate; every trial is one CUDA graph of many calls on each GPU, and all GPUs
+// start together. Built without CUDA, run_gemm_bench says so.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/gemm_row.hpp"
+
+namespace xstage::bench {
+
+struct GemmBenchOptions {
+  std::vector<GemmCell> cells;
+  std::vector<int> devices;  // one a rank; cells of one rank run on the first
+  int trials = 20;
+  bool verify = false;
+  bool local_twin = false;
+  std::string cublas_path;  // empty: where the dynamic linker finds it
+};
+
+struct GemmBenchOutcome {
+  std::vector<GemmRow> rows;
+  std::string cublas;  // its version, or why it is absent
+  int failed_cells = 0;
+  int wrong_cells = 0;  // whose fused results are not right; they have no rows of them
+  bool stopped = false;
+};
+
+/// Told while it runs.
+struct GemmBenchObserver {
+  std::function<void(const GemmRow&)> row;
+  std::function<void(const std::string&)> note;
+  std::function<void(const GemmBenchOutcome&)> cell_done;
+  std::function<bool()> proceed;  // false: stop before the next trial
+};
+
+/// A cell that fails is reported and left out. Throws DeviceError if nothing can run at all.
+[[nodiscard]] GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& options, const GemmBenchObserver& observer);
+
+}  // namespace xstage::bench

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+#include "bench/gemm_row.hpp"
+#include "gemm/layout.hpp"
+#include "xstage/node.hpp"
+
+namespace xstage::bench {
+
+namespace {
+
+/// Nanoseconds are finer than any event; the file stays half as large.
+double rounded(double microseconds) { return std::round(microseconds * 1000) / 1000; }
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json plan_json(const Plan& plan) {
+  return {{"store_path", name_of(plan.store_path)},
+          {"staging_chunks", plan.staging_chunks},
+          {"tile_columns", plan.tile_columns},
+          {"cluster", fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns)},
+          {"stages", plan.stages},
+          {"issuers", plan.issuers},
+          {"group_rows", plan.group_rows},
+          {"gather", plan.gather == GatherPath::push ? "push" : "copy_engine"},
+          {"chunk_rows", plan.chunk_rows},
+          {"chunk_depth", plan.chunk_depth},
+          {"all_reduce", plan.all_reduce == AllReduceAlgorithm::one_shot ? "one_shot" : "two_shot"}};
+}
+
+const GemmRow* find(const std::vector<GemmRow>& rows, std::string_view variant) {
+  const auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const GemmRow& row) { return row.times.variant == variant; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+const GemmRow* faster(const GemmRow* one, const GemmRow* other) {
+  if (one == nullptr || other == nullptr) {
+    return one == nullptr ? other : one;
+  }
+  return microseconds(*one) <= microseconds(*other) ? one : other;
+}
+
+}  // namespace
+
+double microseconds(const GemmRow& row) { return median(row.times.trials_us); }
+
+double tflops(const GemmRow& row) { return operations_of_rank(row.cell) / microseconds(row) * 1e-6; }
+
+void add_ratios(std::vector<GemmRow>& rows_of_cell) {
+  const GemmRow* cublas = find(rows_of_cell, "cublas");
+  const GemmRow* judge = faster(cublas, find(rows_of_cell, "alone"));
+  for (GemmRow& row : rows_of_cell) {
+    const GemmRow* reference = row.times.variant == "alone" ? cublas : judge;
+    if (row.times.variant != "cublas" && reference != nullptr) {
+      row.ratio_to = reference->times.variant;
+      row.ratio = paired_ratio(row.times.trials_us, reference->times.trials_us);
+    }
+  }
+}
+
+std::string key_of(const GemmRow& row) {
+  const gemm::Problem& problem = row.cell.problem;
+  return fmt::format("{}|{}|{}|{}|{}|{}", gemm::operation_name(problem.operation), problem.m, problem.n, problem.k,
+                     row.cell.ranks, row.times.variant);
+}
+
+Json row_json(const GemmRow& row) {
+  const gemm::Problem& problem = row.cell.problem;
+  Json json{{"op", gemm::operation_name(problem.operation)},
+            {"m", problem.m},
+            {"n", problem.n},
+            {"k", problem.k},
+            {"ranks", row.cell.ranks},
+            {"variant", row.times.variant},
+            {"dtype", "bf16"}};
+  if (!problem.parts.empty()) {
+    json["heads"] = heads_text(problem);
+    json["head_dim"] = problem.head_dim;
+  }
+  json["microseconds"] = rounded(microseconds(row));
+  json["p5"] = rounded(percentile(row.times.trials_us, 0.05));
+  json["p95"] = rounded(percentile(row.times.trials_us, 0.95));
+  json["tflops"] = rounded(tflops(row));
+  if (row.ratio) {
+    json["ratio"] = number(row.ratio->ratio);
+    json["ratio_low"] = number(row.ratio->low);
+    json["ratio_high"] = number(row.ratio->high);
+    json["ratio_to"] = row.ratio_to;
+  }
+  json["eager_us"] = rounded(row.times.eager_us);
+  json["replays"] = row.times.replays;
+  json["l2"] = row.l2;
+  if (row.plan) {
+    json["plan"] = plan_json(*row.plan);
+  }
+  if (row.largest_error) {
+    json["largest_error_in_roundings"] = number(*row.largest_error);
+  }
+  json["trials"] = row.times.trials_us.size();
+  Json& trials = json["trials_us"] = Json::array();
+  for (const double trial : row.times.trials_us) {
+    trials.push_back(rounded(trial));
+  }
+  return json;
+}
+
+Json rows_json(const std::vector<GemmRow>& rows) {
+  std::set<std::string> keys;
+  Json json = Json::array();
+  for (const GemmRow& row : rows) {
+    if (!keys.insert(key_of(row)).second) {
+      throw std::logic_error("two rows with the same key: " + key_of(row));
+    }
+    json.push_back(row_json(row));
+  }
+  return json;
+}
+
+}  // namespace xstage::bench

@@ -1,0 +1,62 @@
+#include "bench/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace xstage::bench {
+
+namespace {
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+/// How many values may be cut off at either end so that what is left holds the median with at least 95%: the largest c
+/// with 2 P(X < c) <= 0.05 for X of a binomial distribution (rounds, 1/2). 0: none, there are too few.
+std::size_t cut_off(std::size_t rounds) {
+  const auto n = static_cast<double>(rounds);
+  double below = 0;
+  std::size_t cut = 0;
+  while (cut < rounds) {
+    const auto k = static_cast<double>(cut);
+    below += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) - n * std::log(2.0));
+    if (2 * below > 0.05) {
+      break;
+    }
+    ++cut;
+  }
+  return cut;
+}
+
+}  // namespace
+
+double percentile(std::span<const double> values, double fraction) {
+  if (values.empty()) {
+    return not_a_number;
+  }
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const double position = std::clamp(fraction, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const auto lower = static_cast<std::size_t>(position);
+  const std::size_t upper = std::min(lower + 1, sorted.size() - 1);
+  return sorted[lower] + (position - static_cast<double>(lower)) * (sorted[upper] - sorted[lower]);
+}
+
+double median(std::span<const double> values) { return percentile(values, 0.5); }
+
+PairedRatio paired_ratio(std::span<const double> numerators, std::span<const double> denominators) {
+  if (numerators.size() != denominators.size() || numerators.empty()) {
+    throw std::logic_error("a paired ratio needs as many numerators as denominators, at least one");
+  }
+  std::vector<double> ratios(numerators.size());
+  std::transform(numerators.begin(), numerators.end(), denominators.begin(), ratios.begin(),
+                 [](double numerator, double denominator) { return numerator / denominator; });
+  std::sort(ratios.begin(), ratios.end());
+  const std::size_t cut = cut_off(ratios.size());
+  if (cut == 0) {
+    return {median(ratios), not_a_number, not_a_number};
+  }
+  return {median(ratios), ratios[cut - 1], ratios[ratios.size() - cut]};
+}
+
+}  // namespace xstage::bench

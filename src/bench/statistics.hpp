@@ -1,0 +1,25 @@
+#pragma once
+// What a series of trials says. All of it is free of assumptions about how trials are distributed: they have long
+// tails.
+
+#include <span>
+#include <vector>
+
+namespace xstage::bench {
+
+/// Value below which `fraction` of the values lie, linearly between the two nearest. NaN if there are no values.
+[[nodiscard]] double percentile(std::span<const double> values, double fraction);
+[[nodiscard]] double median(std::span<const double> values);
+
+struct PairedRatio {
+  double ratio;  // median over the rounds
+  double low;    // 95% interval of that median; NaN if there are too few rounds for one
+  double high;
+};
+
+/// Ratio of two variants whose trials alternated: value i of both comes from round i, so that what clocks and power did
+/// in that round cancels. The interval is the sign test's: it holds for any distribution. At least 6 rounds have one.
+/// Throws std::logic_error unless both have as many values, at least one.
+[[nodiscard]] PairedRatio paired_ratio(std::span<const double> numerators, std::span<const double> denominators);
+
+}  // namespace xstage::bench

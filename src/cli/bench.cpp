@@ -1,0 +1,195 @@
+/// `xstage bench gemm`: fused GEMMs against cuBLAS and against themselves without communication.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bench/gemm_bench.hpp"
+#include "bench/result_file.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/json_output.hpp"
+#include "cli/quantities.hpp"
+#include "cli/verbs.hpp"
+#include "cli/wording.hpp"
+#include "gemm/layout.hpp"
+#include "xstage/cuda_node.hpp"
+#include "xstage/error.hpp"
+#include "xstage/files.hpp"
+
+namespace xstage::cli {
+
+namespace {
+
+struct GemmOptions {
+  std::string operations = "gemm,reduce_scatter,all_gather,all_reduce,all_to_all";
+  std::string shapes = "table";
+  std::vector<int> devices;
+  int trials = 20;
+  std::string output;
+  std::string cublas;
+  bool verify = false;
+  bool local_twin = false;
+  bool json = false;
+};
+
+constexpr int most_trials = 10000;
+
+/// The words of an option: a mistake in them is one of usage.
+template <typename Parse>
+auto parsed(std::string_view option, Parse&& parse) {
+  try {
+    return parse();
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+/// One GPU a rank: those named, or all, at most as many as a heap may have.
+std::vector<int> choose_devices(const std::vector<int>& named, const NodeDescription& node) {
+  const int count = static_cast<int>(node.devices.size());
+  std::vector<int> devices = named;
+  if (devices.empty()) {
+    devices.resize(static_cast<std::size_t>(std::min(count, max_world)));
+    std::iota(devices.begin(), devices.end(), 0);
+  }
+  if (devices.size() > max_world || std::set<int>(devices.begin(), devices.end()).size() != devices.size()) {
+    throw UsageError(fmt::format("--devices: at most {} GPUs, each once", max_world));
+  }
+  for (const int device : devices) {
+    if (device < 0 || device >= count) {
+      throw InputError(fmt::format("--devices {}: this machine has GPUs 0 to {}", device, count - 1));
+    }
+  }
+  return devices;
+}
+
+std::string ratio_text(const bench::GemmRow& row) {
+  if (!row.ratio) {
+    return "";
+  }
+  return fmt::format("{} of {} [{}, {}]", fixed(row.ratio->ratio, 3), row.ratio_to, fixed(row.ratio->low, 3),
+                     fixed(row.ratio->high, 3));
+}
+
+std::string heading() {
+  return fmt::format("{:<20} {:>6} {:>6} {:>6} {:>5}  {:<10} {:>9} {:>8}  {}\n", "operation", "m", "n", "k", "ranks",
+                     "variant", "us", "TFLOP/s", "time against [95% interval]");
+}
+
+std::string line_of(const bench::GemmRow& row) {
+  const gemm::Problem& problem = row.cell.problem;
+  return fmt::format("{:<20} {:>6} {:>6} {:>6} {:>5}  {:<10} {:>9.1f} {:>8.1f}  {}\n",
+                     gemm::operation_name(problem.operation), problem.m, problem.n, problem.k, row.cell.ranks,
+                     row.times.variant, bench::microseconds(row), bench::tflops(row), ratio_text(row));
+}
+
+Json document(const NodeDescription& node, const std::vector<int>& devices, const bench::GemmBenchOutcome& outcome) {
+  Json json = bench::result_document("gemm", node, devices);
+  json["cublas"] = outcome.cublas;
+  json["timing"] =
+      "microseconds of one call in a CUDA graph of `replays` calls, maximum over ranks, which start together; trials "
+      "of a "
+      "cell's variants alternate; ratio is the median over rounds with its 95% sign-test interval";
+  json["rows"] = bench::rows_json(outcome.rows);
+  return json;
+}
+
+bench::GemmBenchOutcome measure(Console& console, const GemmOptions& options, const bench::GemmBenchOptions& run,
+                                const NodeDescription& node) {
+  std::ostream& lines = options.json ? console.err : console.out;
+  lines << heading() << std::flush;
+  bench::GemmBenchObserver observer;
+  observer.row = [&](const bench::GemmRow& row) { lines << line_of(row) << std::flush; };
+  observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
+  observer.proceed = [] { return !InterruptGuard::requested(); };
+  // After every cell: what was measured is kept, whatever becomes of the rest.
+  observer.cell_done = [&](const bench::GemmBenchOutcome& outcome) {
+    if (!options.output.empty()) {
+      write_text(options.output, bench::format_result_file(document(node, run.devices, outcome)));
+    }
+  };
+  return bench::run_gemm_bench(run, observer);
+}
+
+ExitCode verdict(Console& console, const GemmOptions& options, const bench::GemmBenchOutcome& outcome) {
+  const std::string kept = options.output.empty()
+                               ? ""
+                               : fmt::format("; {} has the {} rows of the others", options.output, outcome.rows.size());
+  if (outcome.stopped) {
+    console.err << "xstage: interrupted" << kept << '\n';
+    return ExitCode::device;
+  }
+  if (outcome.failed_cells > 0) {
+    console.err << fmt::format("xstage: {} cells failed{}\n", outcome.failed_cells, kept);
+    return ExitCode::device;
+  }
+  if (outcome.wrong_cells > 0) {
+    console.err << fmt::format("xstage: {} cells have wrong results{}\n", outcome.wrong_cells, kept);
+    return ExitCode::test_failed;
+  }
+  return ExitCode::success;
+}
+
+ExitCode bench_gemm(Console& console, const GemmOptions& options) {
+  const auto operations = parsed("--ops", [&] { return bench::parse_operations(options.operations); });
+  const auto shapes = parsed("--shapes", [&] { return bench::parse_shapes(options.shapes); });
+  if (options.trials < 1 || options.trials > most_trials) {
+    throw UsageError(fmt::format("--trials {}: from 1 to {}", options.trials, most_trials));
+  }
+  NodeDescription node = describe_cuda_devices();
+  node.command = console.command;
+  if (!options.output.empty()) {
+    check_writable(options.output);
+  }
+  bench::GemmBenchOptions run;
+  run.devices = choose_devices(options.devices, node);
+  run.cells = bench::make_cells(operations, shapes, static_cast<int>(run.devices.size()));
+  run.trials = options.trials;
+  run.verify = options.verify;
+  run.local_twin = options.local_twin;
+  run.cublas_path = options.cublas;
+  const InterruptGuard guard;
+  const bench::GemmBenchOutcome outcome = measure(console, options, run, node);
+  if (options.json) {
+    print_json(console.out, document(node, run.devices, outcome));
+  } else if (!options.output.empty()) {
+    console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
+  }
+  return verdict(console, options, outcome);
+}
+
+void add_gemm(CLI::App& bench, Invocation& invocation) {
+  auto options = std::make_shared<GemmOptions>();
+  CLI::App* verb = bench.add_subcommand("gemm", "GEMM alone and fused with collectives");
+  verb->add_option("--ops", options->operations,
+                   "comma-separated: gemm,reduce_scatter,all_gather,all_reduce,all_to_all")
+      ->capture_default_str();
+  verb->add_option("--shapes", options->shapes,
+                   "table, small (its first two), decode, or MxNxK,... of the whole problem")
+      ->capture_default_str();
+  verb->add_option("--devices", options->devices, "GPUs, one a rank (0,1); default: all")->delimiter(',');
+  verb->add_option("--trials", options->trials, "rounds; at least 6 for an interval")->capture_default_str();
+  verb->add_option("-o,--output", options->output, "result file to write (JSON)");
+  verb->add_option("--cublas", options->cublas, "libcublas.so; default: where the dynamic linker finds it");
+  verb->add_flag("--verify", options->verify, "compare results with sums in double; exit code 1 if they are wrong");
+  verb->add_flag("--local-twin", options->local_twin, "also the fused operation with local memory in place of peers");
+  verb->add_flag("--json", options->json, json_help);
+  verb->callback([options, &invocation] {
+    invocation.verb = [options](Console& console) { return bench_gemm(console, *options); };
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& tool, Invocation& invocation) {
+  CLI::App* verb = tool.add_subcommand("bench", "Measure this library's kernels against others (gemm)");
+  verb->require_subcommand(1);
+  add_gemm(*verb, invocation);
+}
+
+}  // namespace xstage::cli

@@ -1,0 +1,51 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/run.hpp"
+
+namespace xstage::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Answer {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Answer run_bench(std::vector<const char*> words) {
+  words.insert(words.begin(), {"xstage", "bench"});
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = run(static_cast<int>(words.size()), words.data(), out, err, false);
+  return {code, out.str(), err.str()};
+}
+
+TEST(BenchCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
+  const Answer operation = run_bench({"gemm", "--ops", "gemm,broadcast"});
+  EXPECT_EQ(operation.code, 2);
+  EXPECT_THAT(operation.err, HasSubstr("'broadcast'"));
+  const Answer shape = run_bench({"gemm", "--shapes", "8192x8192"});
+  EXPECT_EQ(shape.code, 2);
+  EXPECT_THAT(shape.err, HasSubstr("'8192x8192'"));
+  EXPECT_EQ(run_bench({"gemm", "--trials", "0"}).code, 2);
+  EXPECT_EQ(run_bench({}).code, 2);
+  EXPECT_EQ(run_bench({"convolution"}).code, 2);
+}
+
+TEST(BenchCommand, HelpListsItsOptions) {
+  const Answer help = run_bench({"gemm", "--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* option :
+       {"--ops", "--shapes", "--devices", "--trials", "--output", "--cublas", "--verify", "--local-twin", "--json"}) {
+    EXPECT_THAT(help.out, HasSubstr(option));
+  }
+}
+
+}  // namespace
+}  // namespace xstage::cli
