@@ -67,9 +67,22 @@ class LayoutBuilder {
   void add(std::int64_t rows, std::int64_t columns, GemmRegionTarget target, std::vector<OutputTarget> outputs) {
     target.output_map = narrow(static_cast<std::int64_t>(layout_.outputs.size()));
     target.output_copies = narrow(static_cast<std::int64_t>(outputs.size()));
+    for (const OutputTarget& output : outputs) {
+      target.remote |= output.rank == rank_ ? 0 : 1;
+    }
     layout_.schedule.add_region(narrow(rows), narrow(columns));
     layout_.targets.push_back(target);
     layout_.outputs.insert(layout_.outputs.end(), outputs.begin(), outputs.end());
+  }
+
+  /// A region of the caller's own matrix, `row_begin` rows below its first.
+  void add_user_region(std::int64_t rows, std::int64_t columns, GemmRegionTarget target, std::int64_t row_begin) {
+    target.local_output = 1;
+    target.output_map = narrow(static_cast<std::int64_t>(layout_.local_outputs.size()));
+    target.output_copies = 1;
+    layout_.local_outputs.push_back({row_begin, {rows, output_columns(columns)}});
+    layout_.schedule.add_region(narrow(rows), narrow(columns));
+    layout_.targets.push_back(target);
   }
 
   void gemm() {
@@ -77,7 +90,7 @@ class LayoutBuilder {
     layout_.a = {problem_.m, problem_.k};
     layout_.b = {problem_.n, problem_.k};
     layout_.user_output = {problem_.m, columns};
-    add(problem_.m, problem_.n, plain_target(), {{Place::user, rank_, 0, 0, layout_.user_output}});
+    add_user_region(problem_.m, problem_.n, plain_target(), 0);
   }
 
   /// Tiles owned by peers first, rotated by rank, each partial tile into the owner's slot for this rank; own tiles last.
@@ -97,7 +110,7 @@ class LayoutBuilder {
     target.reduce = world_ > 1 ? 1 : 0;
     if (!to_all) {
       layout_.user_output = {own.count, problem_.n};
-      add(own.count, problem_.n, target, {{Place::user, rank_, 0, 0, layout_.user_output}});
+      add_user_region(own.count, problem_.n, target, 0);
       return;
     }
     std::vector<OutputTarget> everywhere;
@@ -146,8 +159,7 @@ class LayoutBuilder {
       target.a_map = step == 0 ? 0 : 1;
       target.a_row_begin = step == 0 ? 0 : narrow(rows.begin);
       target.gather_rank = step == 0 ? -1 : source;
-      add(rows.count, columns, target,
-          {{Place::user, rank_, 0, rows.begin, {rows.count, output_columns(columns)}}});
+      add_user_region(rows.count, columns, target, rows.begin);
     }
   }
 

@@ -20,17 +20,22 @@ struct MatrixShape {
 
 /// Where an output tensor map points.
 enum class Place {
-  user,       // Operands::output of this rank
   slot,       // slot of this rank's partial sums at the owner
   symmetric,  // output buffer `part` in the symmetric heap
 };
 
 struct OutputTarget {
-  Place place = Place::user;
+  Place place = Place::slot;
   int rank = 0;
   int part = 0;
   std::int64_t row_begin = 0;  // rows of the destination before the first one written
   MatrixShape shape;           // what may be written: stores beyond it are clipped
+};
+
+/// Rows of the caller's own matrix that one region writes.
+struct LocalOutput {
+  std::int64_t row_begin = 0;
+  MatrixShape shape;
 };
 
 struct Layout {
@@ -45,7 +50,8 @@ struct Layout {
 
   schedule::GemmSchedule schedule{};
   std::vector<kernels::GemmRegionTarget> targets;
-  std::vector<OutputTarget> outputs;
+  std::vector<OutputTarget> outputs;       // into the heap
+  std::vector<LocalOutput> local_outputs;  // into the caller's own matrix
   kernels::GatherParameters gather{};
   std::int64_t tile_flags = 0;       // words of the signal pad
   bool waits_done = false;

@@ -52,15 +52,21 @@ void enqueue(Function kernel, int blocks, const GemmLaunchShape& shape, bool coo
   attributes[0].val.clusterDim.x = static_cast<unsigned>(shape.cluster_size);
   attributes[0].val.clusterDim.y = 1;
   attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeCooperative;
-  attributes[1].val.cooperative = 1;
+  // Virtual ranks must be resident together; a rank's own kernel may start while the one before it in the stream ends.
+  if (cooperative) {
+    attributes[1].id = cudaLaunchAttributeCooperative;
+    attributes[1].val.cooperative = 1;
+  } else {
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  }
   cudaLaunchConfig_t configuration = {};
   configuration.gridDim = dim3(static_cast<unsigned>(blocks));
   configuration.blockDim = dim3(gemm_threads);
   configuration.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   configuration.stream = stream;
   configuration.attrs = attributes;
-  configuration.numAttrs = cooperative ? 2 : 1;
+  configuration.numAttrs = 2;
   cuda::check(cudaLaunchKernelEx(&configuration, kernel, arguments...), "launching the GEMM kernel");
 }
 

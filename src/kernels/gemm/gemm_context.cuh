@@ -15,7 +15,7 @@ struct GemmBarriers {
   TransactionBarrier loaded[2][max_staging];  // a peer's chunk is in staging
   ArrivalBarrier staged[2][max_staging];      // the warpgroup has written a chunk
   ArrivalBarrier vacant[2][max_staging];      // the chunk may be written again
-  TransactionBarrier pushed;
+  TransactionBarrier pushed[2];
 };
 
 /// What all roles of a CTA know beside the launch's parameters. Those are passed separately, by reference to the kernel's own

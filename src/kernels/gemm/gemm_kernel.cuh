@@ -37,7 +37,8 @@ __device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t
       barriers.vacant[half][place].init(1);
     }
   }
-  barriers.pushed.init(1);
+  barriers.pushed[0].init(1);
+  barriers.pushed[1].init(1);
   cutlass::arch::fence_barrier_init();
 }
 
@@ -118,7 +119,7 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
 // setmaxnreg waits for ever. The widest tile leaves the helpers just enough: 224 / 56 spilled the instruments' registers.
 template <int TileColumns>
 struct RegisterSplit {
-  static constexpr int multiply = TileColumns == 256 ? 232 : 208;
+  static constexpr int multiply = TileColumns == 256 ? 224 : 208;
   static constexpr int helper = 3 * 168 - 2 * multiply;
 };
 
@@ -154,11 +155,15 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
                                blocks};
     initialise_barriers(barriers, static_cast<std::uint32_t>(cluster_size));
   } else if (threadIdx.x == 32) {
-    cute::prefetch_tma_descriptor(&launch.a[0]);
+    cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
   }
   cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
+  // Up to here nothing was read or written that the kernel before this one in the stream may touch: a programmatic launch
+  // overlaps it with that kernel's last tiles. The next kernel may do the same as soon as multiprocessors become free.
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
 
   if (threadIdx.x < 128U) {
     cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns>::helper>();

@@ -10,7 +10,10 @@ inline constexpr int gemm_tile_depth = 64;  // k-block: 64 bf16 are one 128-byte
 inline constexpr int gemm_threads = 384;    // one warpgroup of helpers, two that multiply
 inline constexpr int chunk_columns = 64;    // a staged chunk: 64 rows of 128 bytes, swizzled
 inline constexpr int chunk_bytes = 64 * chunk_columns * 2;
-inline constexpr int push_bytes = gemm_tile_rows * gemm_tile_depth * 2;
+inline constexpr int store_rows = 32;       // of one bulk store: half a chunk, 4 KiB
+inline constexpr int push_rows = 64;        // of one piece of a pushed shard: 8 KiB
+inline constexpr int push_piece_bytes = push_rows * gemm_tile_depth * 2;
+inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way out, one on its way in
 inline constexpr int max_stages = 12;
 inline constexpr int max_staging = 4;
 inline constexpr int max_output_maps = 24;
@@ -20,8 +23,10 @@ struct GemmRegionTarget {
   std::int32_t a_map;          // 0: the local operand, 1: the gathered one of this call
   std::int32_t a_row_begin;    // row of that operand at which the region begins
   std::int32_t b_row_begin;    // column of the whole output at which it begins
-  std::int32_t output_map;     // first tensor map of its destinations
+  std::int32_t local_output;   // 1: goes to the caller's own matrix, else into the heap
+  std::int32_t output_map;     // first tensor map of its destinations: GemmLaunch::output or HeapMaps::output
   std::int32_t output_copies;  // how many destinations (all-reduce: every rank)
+  std::int32_t remote;         // 1: a peer's memory is among them
   std::int32_t signal_rank;    // whom to tell about each half tile, -1: nobody
   std::uint32_t signal_begin;  // first half-tile flag there
   std::int32_t reduce;         // 1: add the slots of all other ranks first

@@ -127,7 +127,7 @@ class Gemm::State {
       heap_.check_complete(steps_);
     }
     if (!prepared_ || operands.a != operands_.a || operands.b != operands_.b || operands.output != operands_.output) {
-      make_maps(operands);
+      make_operand_maps(operands);
     }
     launch_.epilogue.bias = problem_.bias ? operands.bias : nullptr;
     launch_.epilogue.norm_weight = operands.norm_weight;
@@ -211,6 +211,7 @@ class Gemm::State {
   }
 
   void fill_constant_parameters(std::chrono::microseconds time_out) {
+    const cuda::CurrentDevice current(heap_.device());
     const PeerView signals = heap_.view(signals_);
     for (int rank = 0; rank < heap_.world(); ++rank) {
       launch_.signals[rank] = reinterpret_cast<std::uint32_t*>(signals.base[rank]);
@@ -224,6 +225,7 @@ class Gemm::State {
         static_cast<std::int32_t>((layout_.a.columns + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth);
     launch_.stages = plan_.stages;
     launch_.staging = plan_.staging_chunks;
+    launch_.window = plan_.window;
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
@@ -239,6 +241,7 @@ class Gemm::State {
       launch_.epilogue.position_begin =
           static_cast<std::int32_t>(gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin);
     }
+    make_heap_maps();
     restore();
   }
 
@@ -257,53 +260,65 @@ class Gemm::State {
     check_pointer("rotary", operands.rotary, rotary);
   }
 
-  [[nodiscard]] char* destination(const gemm::OutputTarget& target, const Operands& operands) const {
-    switch (target.place) {
-      case gemm::Place::user:
-        return static_cast<char*>(operands.output);
-      case gemm::Place::slot:
-        return heap_.view(slots_).base[target.rank];
-      case gemm::Place::symmetric:
-        break;
-    }
-    return heap_.view(outputs_[static_cast<std::size_t>(target.part)]).base[target.rank];
+  [[nodiscard]] char* destination(const gemm::OutputTarget& target) const {
+    const SymmetricBuffer& buffer =
+        target.place == gemm::Place::slot ? slots_ : outputs_[static_cast<std::size_t>(target.part)];
+    return heap_.view(buffer).base[target.rank];
   }
 
-  void make_maps(const Operands& operands) {
+  /// Rows that one TMA load of this CTA takes of an operand: half a tile where the cluster shares it.
+  [[nodiscard]] int rows_of_a_load() const {
+    return plan_.cluster_columns > 1 ? kernels::gemm_tile_rows / 2 : kernels::gemm_tile_rows;
+  }
+  [[nodiscard]] int rows_of_b_load() const {
+    return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
+  }
+
+  void make_operand_maps(const Operands& operands) {
     using kernels::matrix_map;
-    const int share_a = plan_.cluster_columns > 1 ? kernels::gemm_tile_rows / 2 : kernels::gemm_tile_rows;
-    const int share_b = plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
     // A rank without rows still takes part; its maps must be valid, and are never used for data.
     const void* a = operands.a != nullptr ? operands.a : operands.b;
-    launch_.a[0] = matrix_map(a, layout_.a.rows, layout_.a.columns, share_a);
-    launch_.b = matrix_map(operands.b, layout_.b.rows, layout_.b.columns, share_b);
+    const void* output = operands.output != nullptr ? operands.output : operands.b;
+    launch_.a = matrix_map(a, layout_.a.rows, layout_.a.columns, rows_of_a_load());
+    launch_.b = matrix_map(operands.b, layout_.b.rows, layout_.b.columns, rows_of_b_load());
+    launch_.push_input = matrix_map(a, layout_.a.rows, layout_.a.columns, kernels::push_rows);
+    for (std::size_t region = 0; region < layout_.local_outputs.size(); ++region) {
+      const gemm::LocalOutput& part = layout_.local_outputs[region];
+      const auto* address = static_cast<const char*>(output) +
+                            part.row_begin * part.shape.columns * static_cast<std::int64_t>(element_bytes);
+      launch_.output[region] =
+          matrix_map(part.shape.rows > 0 ? static_cast<const void*>(address) : output, part.shape.rows,
+                     part.shape.columns, kernels::store_rows);
+    }
+  }
+
+  /// Maps of everything in the heap, once, into device memory.
+  void make_heap_maps() {
+    using kernels::matrix_map;
+    kernels::HeapMaps maps{};
     if (layout_.slots.rows > 0) {
-      launch_.slots = matrix_map(heap_.local(slots_), layout_.slots.rows, layout_.slots.columns, 64);
+      maps.slots = matrix_map(heap_.local(slots_), layout_.slots.rows, layout_.slots.columns, 64);
     }
     for (std::size_t index = 0; index < layout_.outputs.size(); ++index) {
       const gemm::OutputTarget& target = layout_.outputs[index];
       const std::int64_t offset = target.row_begin * target.shape.columns * static_cast<std::int64_t>(element_bytes);
-      const char* base = destination(target, operands);
-      const void* address = base == nullptr ? operands.b : static_cast<const void*>(base + offset);
-      launch_.output[index] = matrix_map(address, target.shape.rows, target.shape.columns, 64);
+      maps.output[index] = matrix_map(destination(target) + (target.shape.rows > 0 ? offset : 0), target.shape.rows,
+                                      target.shape.columns, kernels::store_rows);
     }
-    make_gather_maps(a, share_a);
-  }
-
-  void make_gather_maps(const void* a, int share_a) {
-    using kernels::matrix_map;
     const std::int64_t first = gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin;
-    launch_.push_input = matrix_map(a, layout_.a.rows, layout_.a.columns, kernels::gemm_tile_rows);
+    const std::int64_t shard = layout_.a.rows > 0 ? first * problem_.k * static_cast<std::int64_t>(element_bytes) : 0;
     for (int buffer = 0; buffer < layout_.gather.buffers; ++buffer) {
       const PeerView view = heap_.view(gathered_[static_cast<std::size_t>(buffer)]);
-      launch_.a[1 + buffer] =
-          matrix_map(view.base[heap_.rank()], layout_.gathered.rows, layout_.gathered.columns, share_a);
-      const std::int64_t offset = first * problem_.k * static_cast<std::int64_t>(element_bytes);
+      maps.gathered[buffer] = matrix_map(view.base[heap_.rank()], layout_.gathered.rows, layout_.gathered.columns,
+                                         rows_of_a_load());
       for (int rank = 0; rank < heap_.world(); ++rank) {
-        launch_.gather_output[buffer][rank] = matrix_map(view.base[rank] + (layout_.a.rows > 0 ? offset : 0),
-                                                         layout_.a.rows, problem_.k, kernels::gemm_tile_rows);
+        maps.gather_output[buffer][rank] =
+            matrix_map(view.base[rank] + shard, layout_.a.rows, problem_.k, kernels::push_rows);
       }
     }
+    heap_maps_ = cuda::DeviceBuffer(heap_.device(), sizeof(maps), "tensor maps");
+    cuda::check(cudaMemcpy(heap_maps_.as<void>(), &maps, sizeof(maps), cudaMemcpyHostToDevice), "copying tensor maps");
+    launch_.heap = heap_maps_.as<kernels::HeapMaps>();
   }
 
   HeapRank& heap_;
@@ -319,6 +334,7 @@ class Gemm::State {
   PinnedReport report_;
   GemmLaunch launch_{};
   Operands operands_;
+  cuda::DeviceBuffer heap_maps_;
   cuda::DeviceBuffer virtual_launches_;
   bool prepared_ = false;
   bool instrumented_ = false;

@@ -29,14 +29,22 @@ struct GemmEpilogue {
   std::int32_t positions;       // entries of the rotary table
 };
 
-/// Everything of one rank. Tensor maps first: they must lie on 64 bytes.
-struct GemmLaunch {
-  CUtensorMap a[3];                     // [rows, k] local, gathered in even calls, gathered in odd calls
-  CUtensorMap b;                        // [columns, k]
-  CUtensorMap push_input;               // [rows, k] the own shard, in boxes of a whole tile
+/// Tensor maps of what lies in the symmetric heap. They never change, so they stay in device memory: as parameters they made
+/// every launch a microsecond slower.
+struct HeapMaps {
+  CUtensorMap gathered[2];              // [rows, k]: the gathered operand of even and of odd calls
   CUtensorMap slots;                    // [(source, row), columns]: partial tiles that peers stored here
   CUtensorMap output[max_output_maps];  // [rows, columns] of each destination
   CUtensorMap gather_output[2][max_world];  // [rows, k]: the own shard in every peer's gathered operand, even and odd
+};
+
+/// Everything of one rank. Tensor maps first: they must lie on 64 bytes.
+struct GemmLaunch {
+  CUtensorMap a;           // [rows, k] the local operand
+  CUtensorMap b;           // [columns, k]
+  CUtensorMap push_input;  // [rows, k] the own shard, in boxes of a pushed piece
+  CUtensorMap output[max_world];  // [rows, columns] each region of the caller's own matrix
+  const HeapMaps* heap;
 
   schedule::GemmSchedule schedule;
   GemmRegionTarget target[schedule::max_regions];
@@ -49,6 +57,7 @@ struct GemmLaunch {
   std::int32_t depth_blocks;    // k-blocks of a tile
   std::int32_t stages;          // of the operand ring
   std::int32_t staging;         // chunks of 64 x 64 bf16 that each warpgroup may have under way
+  std::int32_t window;          // 4 KiB groups that each store warp may have under way to peers: 1, 2, 4; 0: no limit
   std::int32_t multicast_a;     // cluster shares A (else B)
   std::int32_t slot_rows;       // rows from one source's slot to the next
   std::int32_t own_rows;

@@ -21,7 +21,7 @@ __device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContex
                                                          row_chunk * gather.chunk_rows);
     const std::int32_t blocks = min(gather.chunk_depth / gemm_tile_depth,
                                     launch.depth_blocks - depth / gemm_tile_depth);
-    arrivals = static_cast<std::uint32_t>((rows + gemm_tile_rows - 1) / gemm_tile_rows * blocks);
+    arrivals = static_cast<std::uint32_t>((rows + push_rows - 1) / push_rows * blocks);
   }
   const std::uint32_t word = SignalPad::tile_flags + static_cast<std::uint32_t>(index);
   wait_at_least(context.waits,
@@ -72,7 +72,7 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
   for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);
     const GemmRegionTarget& target = launch.target[tile.region];
-    const CUtensorMap* a = &launch.a[target.a_map == 0 ? 0 : 1 + gather_buffer(launch, epoch)];
+    const CUtensorMap* a = target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
     const std::int32_t a_row = target.a_row_begin + tile.row;
     const std::int32_t b_row = target.b_row_begin + tile.column;
     const bool arrives = target.gather_rank >= 0 && tile.inside;

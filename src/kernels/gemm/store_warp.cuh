@@ -50,39 +50,93 @@ class StoreWarp {
     return context_.staging + (half_ * launch_.staging + index) * chunk_bytes;
   }
 
-  /// Sends the next staged chunk to every destination; frees the chunk before it.
-  __device__ void store_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target, int index,
-                              std::int32_t columns_before) {
-    context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
-    probe_.delay();
-    for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
-      cute::SM90_TMA_STORE_2D::copy(&launch_.output[target.output_map + copy], chunk(used_.index),
-                                    columns_before + index * chunk_columns, tile.row + 64 * half_);
-    }
-    cute::tma_store_arrive();
+  [[nodiscard]] __device__ const CUtensorMap* destination(const GemmRegionTarget& target, std::int32_t copy) const {
+    return target.local_output != 0 ? &launch_.output[target.output_map]
+                                    : &launch_.heap->output[target.output_map + copy];
   }
 
   __device__ void free_chunk(std::int32_t index) { context_.barriers.vacant[half_][index].arrive(); }
 
-  __device__ void store_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    const std::int32_t shrink = launch_.epilogue.gated != 0 ? 2 : 1;
+  /// Half of a chunk to every destination: 32 rows, one group of bulk stores.
+  __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target, int half,
+                                      std::int32_t column) {
+    const char* source = chunk(used_.index) + half * (chunk_bytes / 2);
+    const std::int32_t row = tile.row + 64 * half_ + store_rows * half;
+    for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
+      cute::SM90_TMA_STORE_2D::copy(destination(target, copy), source, column, row);
+    }
+    cute::tma_store_arrive();
+  }
+
+  /// Stores into local memory: as fast as they go. A chunk is free when the next one is under way.
+  __device__ void store_locally(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     std::int32_t before = -1;
-    for (int index = 0; index < chunks / shrink; ++index) {
-      store_chunk(tile, target, index, tile.column / shrink);
-      if (index == 0) {
-        probe_.begin();
-      }
-      if (before >= 0) {
-        cute::tma_store_wait<1>();
+    for (int index = 0; index < chunks / shrink(); ++index) {
+      context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
+      probe_.delay();
+      store_rows_of_chunk(tile, target, 0, tile.column / shrink() + index * chunk_columns);
+      store_rows_of_chunk(tile, target, 1, tile.column / shrink() + index * chunk_columns);
+      if (launch_.staging == 1) {
+        cute::tma_store_wait<0>();
+        free_chunk(used_.index);
+      } else if (before >= 0) {
+        cute::tma_store_wait<2>();
         free_chunk(before);
       }
       before = used_.index;
       used_.advance(launch_.staging);
     }
     cute::tma_store_wait<0>();
-    free_chunk(before);
+    if (launch_.staging > 1) {
+      free_chunk(before);
+    }
+  }
+
+  /// Stores into a peer's memory, never more than 4 KiB of this warp under way, 8 KiB of the CTA: 132 CTAs then stay within
+  /// the outstanding capacity of bulk stores (Q = 1.3 MiB). Without the limit a tile's 64 KiB fill the X-Stage, and what
+  /// queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
+  __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    for (int index = 0; index < chunks / shrink(); ++index) {
+      context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
+      probe_.delay();
+      for (int half = 0; half < 2; ++half) {
+        store_rows_of_chunk(tile, target, half, tile.column / shrink() + index * chunk_columns);
+        limit_outstanding();
+      }
+      cute::tma_store_wait<0>();
+      free_chunk(used_.index);
+      used_.advance(launch_.staging);
+    }
+  }
+
+  /// Groups of 4 KiB that may stay under way; 0: no limit.
+  __device__ void limit_outstanding() {
+    switch (launch_.window) {
+      case 0:
+        break;
+      case 1:
+        await_bulk_stores();
+        break;
+      case 2:
+        asm volatile("cp.async.bulk.wait_group 1;" ::: "memory");
+        break;
+      default:
+        asm volatile("cp.async.bulk.wait_group 3;" ::: "memory");
+        break;
+    }
+  }
+
+  __device__ void store_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    probe_.begin();
+    if (target.remote != 0) {
+      store_remotely(tile, target);
+    } else {
+      store_locally(tile, target);
+    }
     probe_.end(SpanKind::store_tile, number_);
   }
+
+  [[nodiscard]] __device__ int shrink() const { return launch_.epilogue.gated != 0 ? 2 : 1; }
 
   /// Loads one chunk of one peer's partial tile into the next place of the ring.
   __device__ void load_partial(const schedule::GemmTile& tile, int index, std::int32_t peer) {
@@ -91,7 +145,7 @@ class StoreWarp {
     const std::int32_t slot = peer < launch_.rank ? peer : peer - 1;  // none for the own partial sums
     TransactionBarrier& loaded = context_.barriers.loaded[half_][used_.index];
     loaded.arrive_and_expect_tx(chunk_bytes);
-    cute::SM90_TMA_LOAD_2D::copy(&launch_.slots, reinterpret_cast<std::uint64_t*>(&loaded), once, chunk(used_.index),
+    cute::SM90_TMA_LOAD_2D::copy(&launch_.heap->slots, reinterpret_cast<std::uint64_t*>(&loaded), once, chunk(used_.index),
                                  tile.column + index * chunk_columns,
                                  slot * launch_.slot_rows + tile.row + 64 * half_);
     used_.advance(launch_.staging);
