@@ -26,7 +26,9 @@ struct Plan {
   // Stores. The X-Stage holds `outstanding_capacity` (Q) bytes of them; what a tile produces beyond that and beyond the
   // staging below stalls the warpgroups that multiply.
   StorePath store_path = StorePath::bulk;
-  int window = 1;          // bulk stores of 4 KiB that each of the two store warps may have under way: 1, 2, 4; 0: no limit
+  int store_rows = 32;     // a group of remote stores: rows x 64 columns, 128 bytes a row; 16, 32 or 64
+  int window = 1;          // groups that each of a CTA's two store warps may have under way: 1, 2 or 4; 0: no limit
+  int store_interval_ns = 0;  // least time between two groups of a store warp
   int staging_chunks = 4;  // 8 KiB each (64 rows x 64 columns), for each of the two multiplying warpgroups; 1 to 4
 
   // Tiles.

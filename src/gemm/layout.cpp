@@ -43,6 +43,10 @@ class LayoutBuilder {
         all_to_all();
         break;
     }
+    layout_.plain = !problem_.bias && !problem_.gated && problem_.activation == Activation::none;
+    for (const GemmRegionTarget& target : layout_.targets) {
+      layout_.plain = layout_.plain && target.reduce == 0 && target.head_steps == 0;
+    }
     return std::move(layout_);
   }
 
@@ -211,6 +215,16 @@ class LayoutBuilder {
 };
 
 }  // namespace
+
+bool Layout::targets_remote(std::size_t index) const {
+  for (const GemmRegionTarget& target : targets) {
+    const auto first = static_cast<std::size_t>(target.output_map);
+    if (target.local_output == 0 && index >= first && index < first + static_cast<std::size_t>(target.output_copies)) {
+      return target.remote != 0;
+    }
+  }
+  return false;
+}
 
 Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world) {
   return LayoutBuilder(problem, plan, rank, world).build();

@@ -54,7 +54,11 @@ struct Layout {
   std::vector<LocalOutput> local_outputs;  // into the caller's own matrix
   kernels::GatherParameters gather{};
   std::int64_t tile_flags = 0;       // words of the signal pad
+  bool plain = false;                // nothing happens between sum and store
   bool waits_done = false;
+
+  /// Whether output `index` belongs to a region that stores to peers.
+  [[nodiscard]] bool targets_remote(std::size_t index) const;
 };
 
 /// The plan with every field that was left to the rule filled in.
@@ -71,7 +75,7 @@ struct Layout {
 [[nodiscard]] std::string operation_name(Operation operation);
 
 /// Shared memory that barriers and the context of a CTA take behind the rings.
-inline constexpr std::int64_t barrier_bytes = 1024;
+inline constexpr std::int64_t barrier_bytes = 2048;
 inline constexpr std::int64_t shared_memory_limit = 227 * 1024;
 
 }  // namespace xstage::gemm

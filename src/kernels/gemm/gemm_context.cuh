@@ -8,6 +8,14 @@
 
 namespace xstage::kernels {
 
+/// Tiles that the loader has begun, for the warpgroups that multiply them: its arithmetic is off their critical path. The
+/// loader is at most a ring of stages ahead, each of them a tile if k is short.
+struct TileRing {
+  static constexpr std::uint32_t places = 16;
+  static_assert(places > max_stages + 2);
+  schedule::GemmTile tile[places];
+};
+
 /// Barriers of one CTA, behind the rings in shared memory.
 struct GemmBarriers {
   TransactionBarrier full[max_stages];
@@ -26,6 +34,7 @@ struct GemmContext {
   char* staging;  // [warpgroup, chunk]
   char* push;
   GemmBarriers& barriers;
+  TileRing& tiles;
   ProbeState* probes;
   WaitContext waits;
   std::int32_t cluster;         // of this rank's clusters, the number of ours

@@ -124,8 +124,9 @@ struct RegisterSplit {
 };
 
 /// Bytes behind the rings that the host sets aside for barriers, context and instruments.
-inline constexpr int behind_rings_bytes = 1024;
-static_assert(sizeof(GemmBarriers) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <= behind_rings_bytes);
+inline constexpr int behind_rings_bytes = 2048;
+static_assert(sizeof(GemmBarriers) + sizeof(TileRing) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <=
+              behind_rings_bytes);
 
 /// The kernel of one rank.
 template <int TileColumns, class Probe>
@@ -139,13 +140,15 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   auto& barriers = *reinterpret_cast<GemmBarriers*>(behind);
   // In shared memory, not in registers: the two branches below have very different budgets, and what lives through both
   // would be spilled by the smaller one.
-  auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers));
+  auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers) + sizeof(TileRing));
   if (threadIdx.x == 0) {
     new (&context) GemmContext{shared,
                                staging,
                                push,
                                barriers,
-                               reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(GemmContext)),
+                               *reinterpret_cast<TileRing*>(behind + sizeof(GemmBarriers)),
+                               reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(TileRing) +
+                                                             sizeof(GemmContext)),
                                wait_context(launch),
                                block / cluster_size,
                                blocks / cluster_size,

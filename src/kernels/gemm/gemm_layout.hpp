@@ -10,7 +10,6 @@ inline constexpr int gemm_tile_depth = 64;  // k-block: 64 bf16 are one 128-byte
 inline constexpr int gemm_threads = 384;    // one warpgroup of helpers, two that multiply
 inline constexpr int chunk_columns = 64;    // a staged chunk: 64 rows of 128 bytes, swizzled
 inline constexpr int chunk_bytes = 64 * chunk_columns * 2;
-inline constexpr int store_rows = 32;       // of one bulk store: half a chunk, 4 KiB
 inline constexpr int push_rows = 64;        // of one piece of a pushed shard: 8 KiB
 inline constexpr int push_piece_bytes = push_rows * gemm_tile_depth * 2;
 inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way out, one on its way in

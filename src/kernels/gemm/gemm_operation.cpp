@@ -130,6 +130,7 @@ class Gemm::State {
       make_operand_maps(operands);
     }
     launch_.epilogue.bias = problem_.bias ? operands.bias : nullptr;
+    launch_.plain = layout_.plain ? 1 : 0;
     launch_.epilogue.norm_weight = operands.norm_weight;
     launch_.epilogue.rotary = operands.rotary;
     operands_ = operands;
@@ -226,6 +227,8 @@ class Gemm::State {
     launch_.stages = plan_.stages;
     launch_.staging = plan_.staging_chunks;
     launch_.window = plan_.window;
+    launch_.store_rows = plan_.store_rows;
+    launch_.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
@@ -288,7 +291,7 @@ class Gemm::State {
                             part.row_begin * part.shape.columns * static_cast<std::int64_t>(element_bytes);
       launch_.output[region] =
           matrix_map(part.shape.rows > 0 ? static_cast<const void*>(address) : output, part.shape.rows,
-                     part.shape.columns, kernels::store_rows);
+                     part.shape.columns, 64);
     }
   }
 
@@ -303,7 +306,7 @@ class Gemm::State {
       const gemm::OutputTarget& target = layout_.outputs[index];
       const std::int64_t offset = target.row_begin * target.shape.columns * static_cast<std::int64_t>(element_bytes);
       maps.output[index] = matrix_map(destination(target) + (target.shape.rows > 0 ? offset : 0), target.shape.rows,
-                                      target.shape.columns, kernels::store_rows);
+                                      target.shape.columns, layout_.targets_remote(index) ? plan_.store_rows : 64);
     }
     const std::int64_t first = gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin;
     const std::int64_t shard = layout_.a.rows > 0 ? first * problem_.k * static_cast<std::int64_t>(element_bytes) : 0;

@@ -57,7 +57,10 @@ struct GemmLaunch {
   std::int32_t depth_blocks;    // k-blocks of a tile
   std::int32_t stages;          // of the operand ring
   std::int32_t staging;         // chunks of 64 x 64 bf16 that each warpgroup may have under way
-  std::int32_t window;          // 4 KiB groups that each store warp may have under way to peers: 1, 2, 4; 0: no limit
+  std::int32_t window;          // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
+  std::int32_t store_rows;      // rows x 64 columns of one such group: 16, 32 or 64
+  std::uint32_t store_interval_ns;  // least time from one group to the next, 0: none
+  std::int32_t plain;           // 1: nothing happens between sum and store in any region
   std::int32_t multicast_a;     // cluster shares A (else B)
   std::int32_t slot_rows;       // rows from one source's slot to the next
   std::int32_t own_rows;

@@ -68,10 +68,12 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
   Probe probe(launch.probe, context.probes, context.block, SpanRole::loader);
   probe.start();
   RingPosition position;
+  std::uint32_t number = 0;
   const std::uint32_t epoch = launch.gather.buffers > 0 ? read_epoch(launch, context) : 0;
   for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);
     const GemmRegionTarget& target = launch.target[tile.region];
+    context.tiles.tile[number++ % TileRing::places] = tile;  // published by the arrival at the first stage's barrier
     const CUtensorMap* a = target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
     const std::int32_t a_row = target.a_row_begin + tile.row;
     const std::int32_t b_row = target.b_row_begin + tile.column;

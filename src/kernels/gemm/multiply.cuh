@@ -29,23 +29,15 @@ class MultiplyWarpgroup {
   __device__ void run() {
     float accumulator[accumulators];
     RingPosition position;
+    std::uint32_t number = 0;
     for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
-      const schedule::GemmTile tile = launch_.schedule.tile(index, context_.rank_in_cluster);
-      const GemmRegionTarget& target = launch_.target[tile.region];
       begin_span();
       MainLoop<TileColumns>::multiply(accumulator, context_.ring, context_.barriers.full, context_.barriers.empty,
                                       position, launch_.stages, launch_.depth_blocks, half_,
                                       static_cast<std::uint32_t>(context_.cluster_size));
       end_span(SpanKind::main_loop, index);
       begin_span();
-      if (target.reduce != 0) {
-        add_partials(accumulator);
-      }
-      // A partial sum leaves as it is: bias and activation belong to the owner's full sum.
-      if (target.raw == 0) {
-        transform(accumulator, tile, target);
-      }
-      stage(accumulator);
+      finish_tile(accumulator, context_.tiles.tile[number++ % TileRing::places]);
       end_span(SpanKind::stage_tile, index);
     }
   }
@@ -71,12 +63,30 @@ class MultiplyWarpgroup {
     return cute::cast_smem_ptr_to_uint(context_.staging + (half_ * launch_.staging + index) * chunk_bytes);
   }
 
-  /// The chunk's rows of this warp are written: visible to the copy engine, then one arrival a warp.
-  __device__ void hand_over(std::int32_t index) {
+  __device__ void finish_tile(Accumulators accumulator, const schedule::GemmTile& tile) {
+    if (launch_.plain == 0) {
+      const GemmRegionTarget& target = launch_.target[tile.region];
+      if (target.reduce != 0) {
+        add_partials(accumulator);
+      }
+      // A partial sum leaves as it is: bias and activation belong to the owner's full sum.
+      if (target.raw == 0) {
+        transform(accumulator, tile, target);
+      }
+    }
+    stage(accumulator);
+  }
+
+  /// Chunks `first` to `last` of the ring are written: visible to the copy engine, then one arrival a warp. One fence for as
+  /// many chunks as there is room for: each costs a few hundred cycles in which nothing is multiplied.
+  __device__ void hand_over(RingPosition first, int count) {
     cute::tma_store_fence();
     __syncwarp();
     if (threadIdx.x % 32U == 0U) {
-      context_.barriers.staged[half_][index].arrive();
+      for (int chunk = 0; chunk < count; ++chunk) {
+        context_.barriers.staged[half_][first.index].arrive();
+        first.advance(launch_.staging);
+      }
     }
   }
 
@@ -147,13 +157,19 @@ class MultiplyWarpgroup {
 
   __device__ void stage(Accumulators accumulator) {
     const int leaving = launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
+    RingPosition first = used_;
+    int waiting = 0;
 #pragma unroll
     for (int index = 0; index < chunks; ++index) {
       if (index < leaving) {
         context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
         stage_chunk(accumulator + static_cast<std::size_t>(index) * chunk_values, chunk_address(used_.index));
-        hand_over(used_.index);
         used_.advance(launch_.staging);
+        if (++waiting == launch_.staging || index == leaving - 1) {
+          hand_over(first, waiting);
+          first = used_;
+          waiting = 0;
+        }
       }
     }
   }

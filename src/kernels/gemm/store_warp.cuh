@@ -57,11 +57,11 @@ class StoreWarp {
 
   __device__ void free_chunk(std::int32_t index) { context_.barriers.vacant[half_][index].arrive(); }
 
-  /// Half of a chunk to every destination: 32 rows, one group of bulk stores.
-  __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target, int half,
-                                      std::int32_t column) {
-    const char* source = chunk(used_.index) + half * (chunk_bytes / 2);
-    const std::int32_t row = tile.row + 64 * half_ + store_rows * half;
+  /// Some rows of a chunk to every destination: one group of bulk stores.
+  __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target,
+                                      std::int32_t first_row, std::int32_t column) {
+    const char* source = chunk(used_.index) + first_row * chunk_columns * 2;
+    const std::int32_t row = tile.row + 64 * half_ + first_row;
     for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
       cute::SM90_TMA_STORE_2D::copy(destination(target, copy), source, column, row);
     }
@@ -75,12 +75,11 @@ class StoreWarp {
       context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
       store_rows_of_chunk(tile, target, 0, tile.column / shrink() + index * chunk_columns);
-      store_rows_of_chunk(tile, target, 1, tile.column / shrink() + index * chunk_columns);
       if (launch_.staging == 1) {
         cute::tma_store_wait<0>();
         free_chunk(used_.index);
       } else if (before >= 0) {
-        cute::tma_store_wait<2>();
+        cute::tma_store_wait<1>();
         free_chunk(before);
       }
       before = used_.index;
@@ -92,15 +91,15 @@ class StoreWarp {
     }
   }
 
-  /// Stores into a peer's memory, never more than 4 KiB of this warp under way, 8 KiB of the CTA: 132 CTAs then stay within
-  /// the outstanding capacity of bulk stores (Q = 1.3 MiB). Without the limit a tile's 64 KiB fill the X-Stage, and what
-  /// queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
+  /// Stores into a peer's memory, in small groups of which only a few are under way. Without the limit a tile's 64 KiB fill
+  /// the X-Stage, and what queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     for (int index = 0; index < chunks / shrink(); ++index) {
       context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
-      for (int half = 0; half < 2; ++half) {
-        store_rows_of_chunk(tile, target, half, tile.column / shrink() + index * chunk_columns);
+      for (std::int32_t row = 0; row < 64; row += launch_.store_rows) {
+        await_interval();
+        store_rows_of_chunk(tile, target, row, tile.column / shrink() + index * chunk_columns);
         limit_outstanding();
       }
       cute::tma_store_wait<0>();
@@ -109,7 +108,17 @@ class StoreWarp {
     }
   }
 
-  /// Groups of 4 KiB that may stay under way; 0: no limit.
+  /// Spreads the groups over time.
+  __device__ void await_interval() {
+    if (launch_.store_interval_ns == 0) {
+      return;
+    }
+    while (global_nanoseconds() < next_store_ns_) {
+    }
+    next_store_ns_ = global_nanoseconds() + launch_.store_interval_ns;
+  }
+
+  /// Groups that may stay under way; 0: no limit.
   __device__ void limit_outstanding() {
     switch (launch_.window) {
       case 0:
@@ -220,6 +229,7 @@ class StoreWarp {
   Probe probe_;
   RingPosition used_;  // place of the ring that comes next
   BarrierParities staged_parity_;
+  std::uint64_t next_store_ns_ = 0;
   std::uint32_t epoch_ = 0;
   bool entered_ = false;
   std::int32_t number_ = 0;
