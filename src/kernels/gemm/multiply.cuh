@@ -77,8 +77,8 @@ class MultiplyWarpgroup {
     stage(accumulator);
   }
 
-  /// Chunks `first` to `last` of the ring are written: visible to the copy engine, then one arrival a warp. One fence for as
-  /// many chunks as there is room for: each costs a few hundred cycles in which nothing is multiplied.
+  /// `count` chunks from `first` on are written: visible to the copy engine, then one arrival a warp. One fence for several
+  /// chunks: each costs a few hundred cycles in which nothing is multiplied.
   __device__ void hand_over(RingPosition first, int count) {
     cute::tma_store_fence();
     __syncwarp();
@@ -157,6 +157,8 @@ class MultiplyWarpgroup {
 
   __device__ void stage(Accumulators accumulator) {
     const int leaving = launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
+    // A batch must not need the place of a chunk that the store warp frees only when the batch has been handed over.
+    const int batch = launch_.staging == max_staging ? max_staging / 2 : 1;
     RingPosition first = used_;
     int waiting = 0;
 #pragma unroll
@@ -165,7 +167,7 @@ class MultiplyWarpgroup {
         context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
         stage_chunk(accumulator + static_cast<std::size_t>(index) * chunk_values, chunk_address(used_.index));
         used_.advance(launch_.staging);
-        if (++waiting == launch_.staging || index == leaving - 1) {
+        if (++waiting == batch || index == leaving - 1) {
           hand_over(first, waiting);
           first = used_;
           waiting = 0;
