@@ -28,7 +28,8 @@ struct Plan {
   StorePath store_path = StorePath::bulk;
   int store_rows = 32;     // a group of remote stores: rows x 64 columns, 128 bytes a row; 16, 32 or 64
   int window = 1;          // groups that each of a CTA's two store warps may have under way: 1, 2 or 4; 0: no limit
-  int store_interval_ns = 0;  // least time between two groups of a store warp
+  int store_interval_ns = -1;  // least time between two groups of a store warp; -1: from the drain rate, see make_plan
+  int push_interval_ns = -1;   // the same between two 8-KiB pieces that one CTA pushes in an all-gather
   int staging_chunks = 4;  // 8 KiB each (64 rows x 64 columns), for each of the two multiplying warpgroups; 1 to 4
 
   // Tiles.

@@ -124,7 +124,7 @@ __device__ inline void stage_chunk(const float* values, std::uint32_t chunk) {
 }
 
 /// Adds a staged chunk of a peer's partial sums.
-__device__ inline void add_chunk(float (&values)[chunk_values], std::uint32_t chunk) {
+__device__ inline void add_chunk(float* values, std::uint32_t chunk) {
 #pragma unroll
   for (int pair = 0; pair < chunk_columns / 16; ++pair) {
     std::uint32_t words[4];

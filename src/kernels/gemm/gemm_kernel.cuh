@@ -15,6 +15,7 @@
 // A multiplying warpgroup never waits for a store to arrive, only for staging to be free: it stalls when the X-Stage and
 // the staging chunks are both full. Staging for a whole tile (four chunks of 64 columns) costs one stage of the ring.
 
+#include <cstddef>
 #include <new>
 
 #include "kernels/gemm/gemm_context.cuh"
@@ -25,21 +26,34 @@
 
 namespace xstage::kernels {
 
+/// One warp, a few barriers each lane: one thread takes half a microsecond for all of them.
 __device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t cluster_size) {
-  for (int stage = 0; stage < max_stages; ++stage) {
-    barriers.full[stage].init(1);
-    barriers.empty[stage].init(2 * cluster_size);  // both warpgroups of every CTA that the loads of one CTA reach
+  const std::uint32_t lane = threadIdx.x % 32U;
+  if (lane < max_stages) {
+    barriers.full[lane].init(1);
+    barriers.empty[lane].init(2 * cluster_size);  // both warpgroups of every CTA that the loads of one CTA reach
+  } else if (lane < max_stages + 2 * max_staging) {
+    const std::uint32_t half = (lane - max_stages) / max_staging;
+    const std::uint32_t place = (lane - max_stages) % max_staging;
+    barriers.loaded[half][place].init(1);
+    barriers.staged[half][place].init(4);
+    barriers.vacant[half][place].init(1);
+  } else if (lane < max_stages + 2 * max_staging + 2) {
+    barriers.pushed[lane - max_stages - 2 * max_staging].init(1);
   }
-  for (int half = 0; half < 2; ++half) {
-    for (int place = 0; place < max_staging; ++place) {
-      barriers.loaded[half][place].init(1);
-      barriers.staged[half][place].init(4);
-      barriers.vacant[half][place].init(1);
-    }
-  }
-  barriers.pushed[0].init(1);
-  barriers.pushed[1].init(1);
   cutlass::arch::fence_barrier_init();
+}
+
+/// Touches every line of the parameters at once, so that the roles' dependent reads do not each wait for a cold line of the
+/// constant cache.
+__device__ inline void warm_parameters(const GemmLaunch& launch) {
+  constexpr std::uint32_t line_bytes = 64;
+  constexpr std::uint32_t first = offsetof(GemmLaunch, heap);  // tensor maps are read by the copy engine
+  const std::uint32_t offset = first + line_bytes * (threadIdx.x % 128U);
+  if (offset + sizeof(std::uint32_t) <= sizeof(GemmLaunch)) {
+    const std::uint32_t word = *reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const char*>(&launch) + offset);
+    asm volatile("" ::"r"(word));
+  }
 }
 
 /// Tells all peers that this rank has entered the call: everything before it in the stream is finished.
@@ -156,11 +170,13 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
                                block % cluster_size,
                                block,
                                blocks};
-    initialise_barriers(barriers, static_cast<std::uint32_t>(cluster_size));
-  } else if (threadIdx.x == 32) {
     cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
+  } else if (threadIdx.x / 32U == 1U) {
+    initialise_barriers(barriers, static_cast<std::uint32_t>(cluster_size));
+  } else if (threadIdx.x / 128U == 1U) {
+    warm_parameters(launch);
   }
   cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
   // Up to here nothing was read or written that the kernel before this one in the stream may touch: a programmatic launch

@@ -229,6 +229,7 @@ class Gemm::State {
     launch_.window = plan_.window;
     launch_.store_rows = plan_.store_rows;
     launch_.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
+    launch_.push_interval_ns = static_cast<std::uint32_t>(plan_.push_interval_ns);
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);

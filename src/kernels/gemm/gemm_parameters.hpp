@@ -60,6 +60,7 @@ struct GemmLaunch {
   std::int32_t window;          // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
   std::int32_t store_rows;      // rows x 64 columns of one such group: 16, 32 or 64
   std::uint32_t store_interval_ns;  // least time from one group to the next, 0: none
+  std::uint32_t push_interval_ns;   // the same between two pieces that a CTA pushes
   std::int32_t plain;           // 1: nothing happens between sum and store in any region
   std::int32_t multicast_a;     // cluster shares A (else B)
   std::int32_t slot_rows;       // rows from one source's slot to the next

@@ -129,28 +129,35 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// The sum over all ranks in rank order, in fp32: the same on every rank and in every run. The store warp has asked for
-  /// the peers' chunks in the same order.
+  __device__ void add_next_partial(float* values) {
+    context_.barriers.loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
+    add_chunk(values, chunk_address(used_.index));
+    give_back(used_.index);
+    used_.advance(launch_.staging);
+  }
+
+  /// The sum over all ranks in rank order, in fp32: the same in every run. The store warp has asked for the peers' chunks in
+  /// the same order. Ranks 0 and 1 add in place (a + b is b + a); further ones sum up what comes before them first.
   __device__ void add_partials(Accumulators accumulator) {
 #pragma unroll
     for (int index = 0; index < chunks; ++index) {
-      float sum[chunk_values] = {};
-      for (std::int32_t rank = 0; rank < launch_.world; ++rank) {
-        if (rank == launch_.rank) {
-#pragma unroll
-          for (int value = 0; value < static_cast<int>(chunk_values); ++value) {
-            sum[value] += accumulator[static_cast<std::size_t>(index) * chunk_values + static_cast<std::size_t>(value)];
-          }
-        } else {
-          context_.barriers.loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
-          add_chunk(sum, chunk_address(used_.index));
-          give_back(used_.index);
-          used_.advance(launch_.staging);
+      float* values = accumulator + static_cast<std::size_t>(index) * chunk_values;
+      std::int32_t rank = 0;
+      if (launch_.rank >= 2) {
+        float before[chunk_values] = {};
+        for (; rank < launch_.rank; ++rank) {
+          add_next_partial(before);
         }
-      }
 #pragma unroll
-      for (int value = 0; value < static_cast<int>(chunk_values); ++value) {
-        accumulator[static_cast<std::size_t>(index) * chunk_values + static_cast<std::size_t>(value)] = sum[value];
+        for (int value = 0; value < static_cast<int>(chunk_values); ++value) {
+          values[value] += before[value];
+        }
+        ++rank;
+      }
+      for (; rank < launch_.world; ++rank) {
+        if (rank != launch_.rank) {
+          add_next_partial(values);
+        }
       }
     }
   }

@@ -4,9 +4,8 @@
 //
 //   own shard [rows, k]  --TMA-->  8 KiB of shared memory  --TMA-->  gathered operand of every peer, then the chunk's flag
 //
-// All CTAs share the pieces. Each has one piece under way, no more: 132 times 8 KiB stay within the outstanding capacity of
-// bulk stores (Q = 1.3 MiB). Pieces of 16 KiB exceeded it, and the loader's operands queued behind them: main loops ran 20%
-// longer while the push lasted.
+// All CTAs share the pieces, 8 KiB each, in intervals that keep the sum below the drain rate. Pieces of 16 KiB one after the
+// other made main loops 20% longer while the push lasted: the loader's operands queued behind them.
 
 #include "kernels/gemm/gemm_context.cuh"
 #include "kernels/gemm/loader.cuh"
@@ -50,22 +49,31 @@ class PushWarp {
   __device__ void run() {
     epoch_ = read_epoch(launch_, context_);
     PushPiece piece = next_inside(context_.block);
-    if (piece.number < push_pieces(launch_.gather)) {
+    PushPiece before{};
+    if (exists(piece)) {
       load(piece, 0);
     }
     await_peers_entry(launch_, context_, epoch_, launch_.gather.buffers == 2 ? 1U : 0U);
     std::uint32_t use = 0;
-    while (piece.number < push_pieces(launch_.gather)) {
-      const PushPiece following = next_inside(piece.number + context_.blocks);
+    for (; exists(piece); ++use) {
       context_.barriers.pushed[use % 2U].wait(use / 2U % 2U);
-      if (following.number < push_pieces(launch_.gather)) {
-        load(following, (use + 1U) % 2U);  // its place has been stored completely
-      }
+      await_interval();
       probe_.begin();
       send(piece, use % 2U);
       probe_.end(SpanKind::push_chunk, piece.chunk);
-      piece = following;
-      ++use;
+      if (use > 0) {
+        await_bulk_stores_but_one();
+        count(before);  // while this piece is on its way
+      }
+      before = piece;
+      piece = next_inside(piece.number + context_.blocks);
+      if (exists(piece)) {
+        load(piece, (use + 1U) % 2U);
+      }
+    }
+    if (use > 0) {
+      await_bulk_stores();
+      count(before);
     }
   }
 
@@ -88,7 +96,19 @@ class PushWarp {
                                  context_.push + place * push_piece_bytes, piece.depth, piece.row);
   }
 
-  /// Stores a piece to every peer and, when all have it, counts it there.
+  [[nodiscard]] __device__ bool exists(const PushPiece& piece) const {
+    return piece.number < push_pieces(launch_.gather);
+  }
+
+  __device__ static void await_bulk_stores_but_one() { asm volatile("cp.async.bulk.wait_group 1;" ::: "memory"); }
+
+  /// Pieces keep below the drain rate, or the operands of the same multiprocessor queue behind them.
+  __device__ void await_interval() {
+    while (global_nanoseconds() < next_ns_) {
+    }
+    next_ns_ = global_nanoseconds() + launch_.push_interval_ns;
+  }
+
   __device__ void send(const PushPiece& piece, std::uint32_t place) {
     const CUtensorMap* outputs = launch_.heap->gather_output[gather_buffer(launch_, epoch_)];
     probe_.delay();
@@ -97,7 +117,10 @@ class PushWarp {
       cute::SM90_TMA_STORE_2D::copy(&outputs[peer], context_.push + place * push_piece_bytes, piece.depth, piece.row);
     }
     cute::tma_store_arrive();
-    await_bulk_stores();
+  }
+
+  /// All peers have the piece: counts it in its chunk there.
+  __device__ void count(const PushPiece& piece) {
     fence_async_proxy();
     const GatherParameters& gather = launch_.gather;
     const auto flag = static_cast<std::uint32_t>(launch_.rank * gather.row_chunks * gather.depth_chunks + piece.chunk);
@@ -109,6 +132,7 @@ class PushWarp {
   const GemmLaunch& launch_;
   const GemmContext& context_;
   Probe probe_;
+  std::uint64_t next_ns_ = 0;
   std::uint32_t epoch_ = 0;
 };
 

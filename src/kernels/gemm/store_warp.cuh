@@ -91,8 +91,8 @@ class StoreWarp {
     }
   }
 
-  /// Stores into a peer's memory, in small groups of which only a few are under way. Without the limit a tile's 64 KiB fill
-  /// the X-Stage, and what queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
+  /// Stores into a peer's memory, in small groups, spread over time. All at once a tile's 64 KiB fill the X-Stage, and what
+  /// queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     for (int index = 0; index < chunks / shrink(); ++index) {
       context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
@@ -108,10 +108,11 @@ class StoreWarp {
     }
   }
 
-  /// Spreads the groups over time.
+  /// Spreads the groups over time. At the full drain rate the X-Stage stays full, whatever the limit on outstanding stores,
+  /// and loads wait behind it; at three quarters of it main loops keep their time.
   __device__ void await_interval() {
-    if (launch_.store_interval_ns == 0) {
-      return;
+    if (launch_.store_interval_ns == 0 || number_ + context_.clusters >= launch_.schedule.cluster_tiles()) {
+      return;  // nothing follows that they could hold up
     }
     while (global_nanoseconds() < next_store_ns_) {
     }
