@@ -34,8 +34,8 @@ struct Plan {
 
   // Tiles.
   int tile_columns = 256;  // 64, 128 or 256; a tile has 128 rows
-  int cluster_rows = 2;    // CTAs of one cluster along the rows (they share B) ...
-  int cluster_columns = 1; // ... or along the columns (they share A); one of both is 1
+  int cluster_rows = 2;     // CTAs of one cluster along the rows share B; together 1, 2 or 4 CTAs
+  int cluster_columns = 1;  // those along the columns share A
   int stages = 0;          // of the operand ring; 0: as many as shared memory holds
   int issuers = 0;         // CTAs; 0: one for each multiprocessor
 

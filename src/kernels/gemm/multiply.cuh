@@ -33,8 +33,7 @@ class MultiplyWarpgroup {
     for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
       begin_span();
       MainLoop<TileColumns>::multiply(accumulator, context_.ring, context_.barriers.full, context_.barriers.empty,
-                                      position, launch_.stages, launch_.depth_blocks, half_,
-                                      static_cast<std::uint32_t>(context_.cluster_size));
+                                      position, launch_.stages, launch_.depth_blocks, half_, context_.sources);
       end_span(SpanKind::main_loop, index);
       begin_span();
       finish_tile(accumulator, context_.tiles.tile[number++ % TileRing::places]);
@@ -164,8 +163,9 @@ class MultiplyWarpgroup {
 
   __device__ void stage(Accumulators accumulator) {
     const int leaving = launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
-    // A batch must not need the place of a chunk that the store warp frees only when the batch has been handed over.
-    const int batch = launch_.staging == max_staging ? max_staging / 2 : 1;
+    // One fence for all chunks if all have a place. Else one each: a batch must not need the place of a chunk that the store
+    // warp frees only when the batch has been handed over.
+    const int batch = launch_.staging >= leaving ? leaving : 1;
     RingPosition first = used_;
     int waiting = 0;
 #pragma unroll

@@ -1,0 +1,195 @@
+// Plans: the simple rule gives valid ones for every shape, and a field that breaks a rule is named.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gemm/layout.hpp"
+#include "xstage/error.hpp"
+#include "xstage/gemm.hpp"
+
+namespace xstage::gemm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int multiprocessors = 132;
+
+Problem make_problem(Operation operation, std::int64_t m, std::int64_t n, std::int64_t k) {
+  Problem problem;
+  problem.operation = operation;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  return problem;
+}
+
+Problem with_heads(std::int64_t m, int heads, int head_dim, std::int64_t k) {
+  Problem problem = make_problem(Operation::all_to_all, m, std::int64_t{heads} * 3 * head_dim, k);
+  problem.parts.assign(3, {heads, false, false});
+  problem.head_dim = head_dim;
+  return problem;
+}
+
+void expect_valid(const Problem& problem, const Plan& plan, int world) {
+  const int cluster = plan.cluster_rows * plan.cluster_columns;
+  const bool pushes = problem.operation == Operation::all_gather && plan.gather == GatherPath::push && world > 1;
+  EXPECT_TRUE(plan.tile_columns == 64 || plan.tile_columns == 128 || plan.tile_columns == 256) << plan.tile_columns;
+  EXPECT_TRUE(cluster == 1 || cluster == 2) << cluster;
+  EXPECT_GE(plan.stages, 2);
+  EXPECT_LE(plan.stages, kernels::max_stages);
+  EXPECT_LE(shared_bytes(plan, pushes), shared_memory_limit);
+  EXPECT_GE(plan.issuers, cluster);
+  EXPECT_LE(plan.issuers, multiprocessors);
+  EXPECT_EQ(plan.issuers % cluster, 0);
+  EXPECT_EQ(plan.chunk_depth % kernels::gemm_tile_depth, 0);
+  EXPECT_GT(plan.chunk_depth, 0);
+  if (problem.operation == Operation::all_to_all) {
+    EXPECT_GE(plan.tile_columns, problem.head_dim);
+  }
+  if (problem.gated) {
+    EXPECT_GE(plan.tile_columns, 128);
+  }
+  // What was completed once stays.
+  const Plan again = complete_plan(problem, plan, world, multiprocessors);
+  EXPECT_EQ(statement(problem, again), statement(problem, plan));
+  EXPECT_EQ(again.stages, plan.stages);
+}
+
+TEST(GemmPlan, TheRuleGivesValidPlansForEveryShape) {
+  std::mt19937 bits(11);
+  for (int round = 0; round < 200; ++round) {
+    for (const int world : {1, 2, 3, 4, 8}) {
+      const auto up_to = [&bits](std::int64_t most) { return 1 + static_cast<std::int64_t>(bits()) % most; };
+      const std::int64_t m = round % 4 == 0 ? up_to(world) : up_to(40000);
+      const std::int64_t n = 16 * world * up_to(16384 / (16 * world));
+      const std::int64_t k = 8 * world * up_to(16384 / (8 * world));
+      for (const Operation operation :
+           {Operation::gemm, Operation::reduce_scatter, Operation::all_gather, Operation::all_reduce}) {
+        Problem problem = make_problem(operation, m, n, k);
+        problem.gated = round % 3 == 0 && (operation == Operation::gemm || operation == Operation::all_gather);
+        SCOPED_TRACE(statement(problem, {}) + " on " + std::to_string(world) + " ranks");
+        expect_valid(problem, make_plan(problem, world, multiprocessors), world);
+      }
+      const Problem heads = with_heads(m, world * static_cast<int>(up_to(8)), round % 2 == 0 ? 64 : 128, k);
+      SCOPED_TRACE(statement(heads, {}) + " on " + std::to_string(world) + " ranks");
+      expect_valid(heads, make_plan(heads, world, multiprocessors), world);
+    }
+  }
+}
+
+TEST(GemmPlan, NoMoreCtasThanTiles) {
+  Plan plan;
+  plan.tile_columns = 256;
+  plan.cluster_rows = 1;
+  // Three tiles along the rows, two along the columns.
+  EXPECT_EQ(complete_plan(make_problem(Operation::gemm, 300, 512, 64), plan, 1, multiprocessors).issuers, 6);
+  plan.cluster_rows = 2;
+  EXPECT_EQ(complete_plan(make_problem(Operation::gemm, 300, 512, 64), plan, 1, multiprocessors).issuers, 8);
+  EXPECT_EQ(complete_plan(make_problem(Operation::gemm, 30000, 5120, 64), plan, 1, multiprocessors).issuers, 132);
+  EXPECT_EQ(complete_plan(make_problem(Operation::gemm, 30000, 5120, 64), plan, 1, 131).issuers, 130);
+}
+
+TEST(GemmPlan, ChunksAreNoDeeperThanTheOperand) {
+  const Problem problem = make_problem(Operation::all_gather, 300, 512, 200);
+  Plan plan;
+  EXPECT_EQ(complete_plan(problem, plan, 2, multiprocessors).chunk_depth, 256);  // 0: the whole depth
+  plan.chunk_depth = 512;
+  EXPECT_EQ(complete_plan(problem, plan, 2, multiprocessors).chunk_depth, 256);
+  plan.chunk_depth = 64;
+  EXPECT_EQ(complete_plan(problem, plan, 2, multiprocessors).chunk_depth, 64);
+}
+
+TEST(GemmPlan, StagesTakeWhatSharedMemoryIsLeft) {
+  const Problem problem = make_problem(Operation::all_gather, 4096, 4096, 4096);
+  for (const int tile_columns : {64, 128, 256}) {
+    for (int staging = 1; staging <= kernels::max_staging; ++staging) {
+      for (const int world : {1, 2}) {
+        Plan plan;
+        plan.tile_columns = tile_columns;
+        plan.staging_chunks = staging;
+        plan = complete_plan(problem, plan, world, multiprocessors);
+        EXPECT_LE(shared_bytes(plan, world > 1), shared_memory_limit);
+        ++plan.stages;
+        EXPECT_TRUE(plan.stages > kernels::max_stages || shared_bytes(plan, world > 1) > shared_memory_limit);
+      }
+    }
+  }
+}
+
+template <typename Change>
+std::string refusal(const Problem& problem, int world, Change&& change) {
+  Plan plan;
+  change(plan);
+  try {
+    static_cast<void>(complete_plan(problem, plan, world, multiprocessors));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {
+  const Problem problem = make_problem(Operation::gemm, 4096, 4096, 4096);
+  const auto refused = [&](auto change) { return refusal(problem, 1, change); };
+  EXPECT_THAT(refused([](Plan& plan) { plan.tile_columns = 96; }),
+              HasSubstr("tile_columns is 96: it must be 64, 128 or 256"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.staging_chunks = 0; }),
+              HasSubstr("staging_chunks is 0: it must be between 1 and 4"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.staging_chunks = 5; }), HasSubstr("staging_chunks is 5"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.cluster_columns = 2; }),
+              AllOf(HasSubstr("cluster_rows x cluster_columns is 4"), HasSubstr("one or two CTAs")));
+  EXPECT_THAT(refused([](Plan& plan) { plan.cluster_rows = 0; }), HasSubstr("cluster_rows x cluster_columns is 0"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.group_rows = 0; }), HasSubstr("group_rows is 0: it must be at least 1"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.issuers = 7; }), HasSubstr("issuers is 7: it must be a multiple of"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.issuers = -2; }), HasSubstr("issuers is -2"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.stages = 1; }), HasSubstr("stages is 1: it must be between 2 and 12"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.stages = 13; }), HasSubstr("stages is 13"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.chunk_rows = 192; }), HasSubstr("chunk_rows is 192: it must be a multiple of 128"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.chunk_depth = 96; }), HasSubstr("chunk_depth is 96: it must be a multiple of 64"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.chunk_depth = -64; }), HasSubstr("chunk_depth is -64"));
+}
+
+TEST(GemmPlan, StoreFieldsThatBreakARuleAreNamed) {
+  const Problem problem = make_problem(Operation::gemm, 4096, 4096, 4096);
+  const auto refused = [&](auto change) { return refusal(problem, 1, change); };
+  for (const int window : {-1, 3, 5}) {
+    EXPECT_THAT(refused([window](Plan& plan) { plan.window = window; }), HasSubstr("window is " + std::to_string(window)));
+  }
+  for (const int rows : {0, 8, 24, 128}) {
+    EXPECT_THAT(refused([rows](Plan& plan) { plan.store_rows = rows; }), HasSubstr("store_rows is " + std::to_string(rows)));
+  }
+  EXPECT_THAT(refused([](Plan& plan) { plan.store_interval_ns = -1; }), HasSubstr("store_interval_ns is -1"));
+}
+
+/// CTAs beyond those that are resident together would wait for each other, and have no epoch in the signal pad.
+TEST(GemmPlan, NoMoreCtasThanMultiprocessors) {
+  const Problem problem = make_problem(Operation::reduce_scatter, 4096, 4096, 4096);
+  EXPECT_EQ(refusal(problem, 2, [](Plan& plan) { plan.issuers = multiprocessors; }), "");
+  EXPECT_THAT(refusal(problem, 2, [](Plan& plan) { plan.issuers = multiprocessors + 2; }), HasSubstr("issuers is 134"));
+  EXPECT_THAT(refusal(problem, 2, [](Plan& plan) { plan.issuers = 514; }), HasSubstr("issuers is 514"));
+}
+
+TEST(GemmPlan, TilesHoldWholeHeadsAndPairsOfGates) {
+  EXPECT_THAT(refusal(with_heads(256, 2, 128, 256), 2, [](Plan& plan) { plan.tile_columns = 64; }),
+              AllOf(HasSubstr("tile_columns is 64"), HasSubstr("whole heads")));
+  EXPECT_EQ(refusal(with_heads(256, 2, 64, 256), 2, [](Plan& plan) { plan.tile_columns = 64; }), "");
+  Problem gated = make_problem(Operation::gemm, 256, 512, 256);
+  gated.gated = true;
+  EXPECT_THAT(refusal(gated, 1, [](Plan& plan) { plan.tile_columns = 64; }),
+              AllOf(HasSubstr("tile_columns is 64"), HasSubstr("gated")));
+}
+
+TEST(GemmPlan, RingsThatDoNotFitNameTheirBytesAndTheLimit) {
+  const Problem problem = make_problem(Operation::gemm, 4096, 4096, 4096);
+  EXPECT_THAT(refusal(problem, 1, [](Plan& plan) { plan.stages = 6; }),
+              AllOf(HasSubstr("6 stages and 4 staging chunks take"), HasSubstr("at most 232448")));
+}
+
+}  // namespace
+}  // namespace xstage::gemm
