@@ -34,8 +34,10 @@ struct Plan {
 
   // Tiles.
   int tile_columns = 256;  // 64, 128 or 256; a tile has 128 rows
-  int cluster_rows = 2;     // CTAs of one cluster along the rows share B; together 1, 2 or 4 CTAs
-  int cluster_columns = 1;  // those along the columns share A
+  // CTAs of one cluster along the rows share B, along the columns A; together 1 or 2. Clusters of 4 do not fill the GPU: the
+  // processing clusters of an H200 have too uneven numbers of multiprocessors, the last clusters ran as a second wave.
+  int cluster_rows = 2;
+  int cluster_columns = 1;
   int stages = 0;          // of the operand ring; 0: as many as shared memory holds
   int issuers = 0;         // CTAs; 0: one for each multiprocessor
 

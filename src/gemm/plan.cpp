@@ -62,9 +62,8 @@ void check_plan(const Problem& problem, const Plan& plan) {
   check_field(plan.staging_chunks >= 1 && plan.staging_chunks <= kernels::max_staging, "staging_chunks",
               plan.staging_chunks, "it must be between 1 and 4");
   const int cluster = plan.cluster_rows * plan.cluster_columns;
-  const auto is_share = [](int value) { return value == 1 || value == 2 || value == 4; };
-  check_field(is_share(plan.cluster_rows) && is_share(plan.cluster_columns) && cluster <= 4,
-              "cluster_rows x cluster_columns", cluster, "a cluster has 1, 2 or 4 CTAs");
+  check_field(plan.cluster_rows >= 1 && plan.cluster_columns >= 1 && cluster <= 2, "cluster_rows x cluster_columns",
+              cluster, "a cluster has one or two CTAs");
   check_field(plan.group_rows >= 1, "group_rows", plan.group_rows, "it must be at least 1");
   check_field(plan.issuers >= cluster && plan.issuers % cluster == 0, "issuers", plan.issuers,
               "it must be a multiple of the cluster's CTAs");

@@ -34,6 +34,7 @@ std::vector<KindSummary> summarise(const Trace& trace) {
     durations_us[{span.rank, span.kind}].push_back(static_cast<double>(span.end_ns - span.begin_ns) / 1000);
   }
   std::vector<KindSummary> summaries;
+  summaries.reserve(durations_us.size());
   for (auto& [key, durations] : durations_us) {
     summaries.push_back(summary_of(key.first, key.second, std::move(durations)));
   }

@@ -92,7 +92,7 @@ void for_random_worlds(std::initializer_list<Operation> chosen, Test&& test) {
   Random random;
   for (const Operation operation : chosen) {
     for (int ranks = 1; ranks <= max_world; ++ranks) {
-      for (int repetition = 0; repetition < 4; ++repetition) {
+      for (int repetition = 0; repetition < 20; ++repetition) {
         const World world = random_world(operation, operation == Operation::gemm ? 1 : ranks, random);
         SCOPED_TRACE(world.text());
         test(world);

@@ -41,9 +41,6 @@ struct GemmContext {
   std::int32_t clusters;        // of this rank
   std::int32_t cluster_size;
   std::int32_t rank_in_cluster;
-  std::uint32_t a_receivers;    // CTAs of the cluster with the same rows: they share A (bit i: CTA i)
-  std::uint32_t b_receivers;    // those with the same columns: they share B
-  std::uint32_t sources;        // both: the CTAs that write into each other's stages
   std::int32_t block;           // of this rank's CTAs
   std::int32_t blocks;
 };

@@ -27,12 +27,11 @@
 namespace xstage::kernels {
 
 /// One warp, a few barriers each lane: one thread takes half a microsecond for all of them.
-__device__ inline void initialise_barriers(GemmBarriers& barriers, const schedule::GemmTiling& tiling) {
+__device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t cluster_size) {
   const std::uint32_t lane = threadIdx.x % 32U;
   if (lane < max_stages) {
     barriers.full[lane].init(1);
-    // Both warpgroups of every CTA that the loads of one CTA reach.
-    barriers.empty[lane].init(static_cast<std::uint32_t>(2 * (tiling.cluster_rows + tiling.cluster_columns - 1)));
+    barriers.empty[lane].init(2 * cluster_size);  // both warpgroups of every CTA that the loads of one CTA reach
   } else if (lane < max_stages + 2 * max_staging) {
     const std::uint32_t half = (lane - max_stages) / max_staging;
     const std::uint32_t place = (lane - max_stages) % max_staging;
@@ -157,12 +156,6 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   // would be spilled by the smaller one.
   auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers) + sizeof(TileRing));
   if (threadIdx.x == 0) {
-    std::uint32_t a_receivers = 0;
-    for (std::int32_t column = 0; column < tiling.cluster_columns; ++column) {
-      a_receivers |= 1U << (block % cluster_size % tiling.cluster_rows + column * tiling.cluster_rows);
-    }
-    const std::uint32_t b_receivers = ((1U << tiling.cluster_rows) - 1U)
-                                      << (block % cluster_size / tiling.cluster_rows * tiling.cluster_rows);
     new (&context) GemmContext{shared,
                                staging,
                                push,
@@ -175,16 +168,13 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
                                blocks / cluster_size,
                                cluster_size,
                                block % cluster_size,
-                               a_receivers,
-                               b_receivers,
-                               a_receivers | b_receivers,
                                block,
                                blocks};
     cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
   } else if (threadIdx.x / 32U == 1U) {
-    initialise_barriers(barriers, tiling);
+    initialise_barriers(barriers, static_cast<std::uint32_t>(cluster_size));
   } else if (threadIdx.x / 128U == 1U) {
     warm_parameters(launch);
   }

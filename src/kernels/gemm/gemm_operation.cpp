@@ -230,6 +230,7 @@ class Gemm::State {
     launch_.store_rows = plan_.store_rows;
     launch_.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
     launch_.push_interval_ns = static_cast<std::uint32_t>(plan_.push_interval_ns);
+    launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
     launch_.waits_done = layout_.waits_done ? 1 : 0;
@@ -269,12 +270,12 @@ class Gemm::State {
     return heap_.view(buffer).base[target.rank];
   }
 
-  /// Rows that one TMA load of this CTA takes of an operand: its share of what the cluster shares.
+  /// Rows that one TMA load of this CTA takes of an operand: half a tile where the cluster shares it.
   [[nodiscard]] int rows_of_a_load() const {
-    return kernels::gemm_tile_rows / plan_.cluster_columns;
+    return plan_.cluster_columns > 1 ? kernels::gemm_tile_rows / 2 : kernels::gemm_tile_rows;
   }
   [[nodiscard]] int rows_of_b_load() const {
-    return plan_.tile_columns / plan_.cluster_rows;
+    return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
   }
 
   void make_operand_maps(const Operands& operands) {

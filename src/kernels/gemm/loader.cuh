@@ -30,38 +30,32 @@ __device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContex
   fence_async_proxy();
 }
 
-/// Loads this CTA's part of an operand that `receivers` share, and sends it to all of them.
-__device__ inline void load_share(const CUtensorMap* map, TransactionBarrier* full, char* destination,
-                                  std::uint32_t receivers, std::int32_t depth, std::int32_t row) {
-  constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
-  auto* barrier = reinterpret_cast<std::uint64_t*>(full);
-  if (__popc(receivers) == 1) {
-    cute::SM90_TMA_LOAD_2D::copy(map, barrier, keep, destination, depth, row);
-  } else {
-    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(map, barrier, static_cast<std::uint16_t>(receivers), keep, destination, depth,
-                                           row);
-  }
-}
-
-/// One stage: this CTA's share of both operands.
-///
-///   cluster of 2 x 2     A rows 0   B columns 0    CTA 0 loads the first half of its A and sends it to 0 and 2,
-///     CTA 0   CTA 2      A rows 0   B columns 1    the first half of its B and sends it to 0 and 1, and so on:
-///     CTA 1   CTA 3                                24 KiB from L2 for a stage of 48 KiB
+/// One stage: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to both.
 template <int TileColumns>
-__device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& context, const CUtensorMap* a,
-                                  std::int32_t a_row, std::int32_t b_row, std::int32_t depth, TransactionBarrier* full,
-                                  char* stage) {
-  const schedule::GemmTiling& tiling = launch.schedule.tiling();
+__device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& context, const CUtensorMap* a, std::int32_t a_row,
+                                  std::int32_t b_row, std::int32_t depth, TransactionBarrier* full, char* stage) {
+  constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
+  const CUtensorMap* b = &launch.b;
+  auto* barrier = reinterpret_cast<std::uint64_t*>(full);
+  char* b_stage = stage + Stage<TileColumns>::a_bytes;
   full->arrive_and_expect_tx(Stage<TileColumns>::bytes);
-  const std::int32_t a_share = context.rank_in_cluster / tiling.cluster_rows;
-  const std::int32_t a_rows = gemm_tile_rows / tiling.cluster_columns;
-  load_share(a, full, stage + a_share * a_rows * gemm_tile_depth * 2, context.a_receivers, depth,
-             a_row + a_share * a_rows);
-  const std::int32_t b_share = context.rank_in_cluster % tiling.cluster_rows;
-  const std::int32_t b_rows = TileColumns / tiling.cluster_rows;
-  load_share(&launch.b, full, stage + Stage<TileColumns>::a_bytes + b_share * b_rows * gemm_tile_depth * 2,
-             context.b_receivers, depth, b_row + b_share * b_rows);
+  if (context.cluster_size == 1) {
+    cute::SM90_TMA_LOAD_2D::copy(a, barrier, keep, stage, depth, a_row);
+    cute::SM90_TMA_LOAD_2D::copy(b, barrier, keep, b_stage, depth, b_row);
+    return;
+  }
+  constexpr std::uint16_t both = 3;
+  const std::int32_t share = context.rank_in_cluster;
+  if (launch.multicast_a != 0) {
+    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(a, barrier, both, keep, stage + share * (Stage<TileColumns>::a_bytes / 2),
+                                           depth, a_row + share * (gemm_tile_rows / 2));
+    cute::SM90_TMA_LOAD_2D::copy(b, barrier, keep, b_stage, depth, b_row);
+  } else {
+    cute::SM90_TMA_LOAD_2D::copy(a, barrier, keep, stage, depth, a_row);
+    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(b, barrier, both, keep,
+                                           b_stage + share * (Stage<TileColumns>::b_bytes / 2), depth,
+                                           b_row + share * (TileColumns / 2));
+  }
 }
 
 /// The gathered operand of this call.

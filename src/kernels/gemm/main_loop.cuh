@@ -113,11 +113,10 @@ struct MainLoop {
     cute::warpgroup_commit_batch();
   }
 
-  /// Releases a stage to the loaders of all CTAs that write into it (bit i of `sources`: CTA i of the cluster): thread i of
-  /// the warpgroup tells CTA i.
-  __device__ static void release(ArrivalBarrier* empty, std::int32_t index, std::uint32_t sources) {
+  /// Releases a stage to the loaders of all CTAs that share it: thread i of the warpgroup tells CTA i of the cluster.
+  __device__ static void release(ArrivalBarrier* empty, std::int32_t index, std::uint32_t cluster_size) {
     const std::uint32_t thread = threadIdx.x % 128U;
-    if (thread < 32U && ((sources >> thread) & 1U) != 0U) {
+    if (thread < cluster_size) {
       empty[index].arrive(thread);
     }
   }
@@ -125,20 +124,20 @@ struct MainLoop {
   /// Multiplies all k-blocks of a tile. A stage is released one block late: WGMMA of the next block is then queued already.
   __device__ static void multiply(float (&accumulator)[accumulators], const char* ring, TransactionBarrier* full,
                                   ArrivalBarrier* empty, RingPosition& position, std::int32_t stages,
-                                  std::int32_t blocks, int row_half, std::uint32_t sources) {
+                                  std::int32_t blocks, int row_half, std::uint32_t cluster_size) {
     std::int32_t previous = -1;
     for (std::int32_t block = 0; block < blocks; ++block) {
       full[position.index].wait(position.parity);
       multiply_block(accumulator, ring + position.index * Stage<TileColumns>::bytes, row_half, block == 0);
       if (previous >= 0) {
         cute::warpgroup_wait<1>();
-        release(empty, previous, sources);
+        release(empty, previous, cluster_size);
       }
       previous = position.index;
       position.advance(stages);
     }
     cute::warpgroup_wait<0>();
-    release(empty, previous, sources);
+    release(empty, previous, cluster_size);
   }
 };
 

@@ -33,7 +33,8 @@ class MultiplyWarpgroup {
     for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
       begin_span();
       MainLoop<TileColumns>::multiply(accumulator, context_.ring, context_.barriers.full, context_.barriers.empty,
-                                      position, launch_.stages, launch_.depth_blocks, half_, context_.sources);
+                                      position, launch_.stages, launch_.depth_blocks, half_,
+                                      static_cast<std::uint32_t>(context_.cluster_size));
       end_span(SpanKind::main_loop, index);
       begin_span();
       finish_tile(accumulator, context_.tiles.tile[number++ % TileRing::places]);

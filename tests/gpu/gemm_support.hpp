@@ -1,0 +1,160 @@
+#pragma once
+// What the GPU tests of Gemm share: the ranks of one operation in this process, random operands, and a reference in double
+// that is stated without the kernels' layout (bench/sampled_result).
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/sampled_result.hpp"
+#include "node/cuda/device_memory.hpp"
+#include "xstage/gemm.hpp"
+
+namespace xstage::gemm_test {
+
+/// Why a test that needs that many GPUs of compute capability 9.0 cannot run here; empty: it can.
+[[nodiscard]] std::string unavailable_reason(int gpus);
+
+#define SKIP_WITHOUT_HOPPER(gpus)                                                                   \
+  if (const std::string reason = ::xstage::gemm_test::unavailable_reason(gpus); !reason.empty()) { \
+    GTEST_SKIP() << reason;                                                                         \
+  }
+
+/// Numbers that are the same with every standard library.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : seed_(seed) {}
+  [[nodiscard]] int between(int least, int most);
+  template <typename Value>
+  [[nodiscard]] Value of(std::initializer_list<Value> values) {
+    return values.begin()[between(0, static_cast<int>(values.size()) - 1)];
+  }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t count_ = 0;
+};
+
+/// A whole problem with a plan for it.
+struct Case {
+  bench::GemmCell cell;
+  Plan plan;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Fills in what the plan leaves open, for GPU 0.
+[[nodiscard]] Case make_case(const gemm::Problem& problem, int ranks, const Plan& plan);
+/// The plan of the rule.
+[[nodiscard]] Case make_case(const gemm::Problem& problem, int ranks);
+
+[[nodiscard]] gemm::Problem make_problem(gemm::Operation operation, std::int64_t m, std::int64_t n, std::int64_t k);
+/// Q, K and V with so many heads each, norm and rotary embedding on Q and K.
+[[nodiscard]] gemm::Problem make_heads(std::int64_t m, int heads, int head_dim, std::int64_t k);
+
+/// A small problem and plan: tails in every extent, sometimes ranks without rows.
+[[nodiscard]] Case random_case(gemm::Operation operation, int ranks, Random& random);
+
+/// One rank's operands as they were rounded to bf16.
+struct HostOperands {
+  std::vector<float> a, b, bias, norm_weight, rotary;
+};
+
+/// Shapes of what a rank has afterwards, by part.
+[[nodiscard]] std::vector<bench::ResultShape> result_shapes(const bench::GemmCell& cell, int rank);
+
+/// Operands and results of one call on all ranks.
+class Call {
+ public:
+  /// Fresh random operands, results full of NaN.
+  Call(const Case& which, const std::vector<int>& devices, std::uint64_t seed);
+
+  /// Other operands at the same addresses. The GPUs must be idle.
+  void refill(std::uint64_t seed);
+  /// NaN in all results. The GPUs must be idle.
+  void poison() const;
+
+  [[nodiscard]] gemm::Operands operands(int rank) const;
+  [[nodiscard]] const HostOperands& host(int rank) const { return host_[static_cast<std::size_t>(rank)]; }
+  /// Where the result of that rank and part ends up: the operation's own output or a copy from the symmetric heap.
+  [[nodiscard]] std::uint16_t* result(int rank, std::size_t part) const;
+  [[nodiscard]] std::vector<std::uint16_t> read_result(int rank, std::size_t part) const;
+  /// Whether the rows around the results are still as poison() left them.
+  [[nodiscard]] bool guards_are_untouched() const;
+
+ private:
+  struct Place {
+    int device = 0;
+    bench::ResultShape shape;
+    cuda::DeviceBuffer buffer;  // guard rows, the result, guard rows
+  };
+  struct DeviceOperands {
+    int device = 0;
+    cuda::DeviceBuffer a, b, bias, norm_weight, rotary;
+  };
+
+  bench::GemmCell cell_;
+  std::vector<HostOperands> host_;
+  std::vector<DeviceOperands> operands_;
+  std::vector<std::vector<Place>> results_;  // [rank][part]
+};
+
+/// The handles of all ranks with their heap and streams. Ranks that share a GPU are virtual ones.
+class Ranks {
+ public:
+  Ranks(const Case& which, const std::vector<int>& devices, std::chrono::microseconds time_out = std::chrono::seconds(5));
+
+  [[nodiscard]] Gemm& operator[](int rank) { return *handles_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int count() const { return static_cast<int>(devices_.size()); }
+  [[nodiscard]] const std::vector<int>& devices() const { return devices_; }
+  [[nodiscard]] cudaStream_t stream(int rank) const;
+  [[nodiscard]] PeerAccessHeap& heap() { return heap_; }
+  [[nodiscard]] const SymmetricBuffer& signals() const { return signals_; }
+  [[nodiscard]] std::vector<Gemm*> handles();
+
+  /// Enqueues a call on all ranks, and with it the copy of results that lie in the heap. Waits for nothing, but virtual
+  /// ranks do.
+  void enqueue(const Call& call);
+  /// One rank alone, as its own launch.
+  void enqueue_rank(const Call& call, int rank);
+  /// The launch alone: results in the heap stay there.
+  void launch_rank(const Call& call, int rank);
+  /// Copies results of a rank that lie in the heap, in its stream.
+  void collect(const Call& call, int rank);
+
+  /// Until all streams are idle.
+  void wait() const;
+  /// wait(), then every rank's check().
+  void finish();
+  /// Whether the heap before and behind what the operation takes is untouched.
+  [[nodiscard]] bool guards_are_untouched();
+
+ private:
+  void poison_heap_results(int rank);
+
+  Case case_;
+  std::vector<int> devices_;
+  bool virtual_ = false;
+  PeerAccessHeap heap_;
+  SymmetricBuffer before_{};
+  SymmetricBuffer signals_{};
+  SymmetricBuffer behind_{};
+  std::vector<std::unique_ptr<cuda::Stream>> streams_;
+  std::vector<std::unique_ptr<Gemm>> handles_;
+};
+
+/// Compares a call's results with the reference: every element is a number, a sample of them is right, guards are intact,
+/// and all ranks of an all-reduce have the same bits. Empty: all is well. What is right:
+///
+///   |x - reference| <= 2 * 2^-8 * (|reference| + sum of |partial sums|) + 2^-14 * root mean square
+///
+/// Rounding to bf16 is off by at most 2^-8 of the number, and every partial sum that ranks exchange is rounded once; the
+/// factor 2 is the tolerance. The last term is for sums in fp32 whose result is close to zero. Partial sums count only
+/// where there are several.
+[[nodiscard]] std::string complaint_about(const Case& which, const Call& call);
+
+}  // namespace xstage::gemm_test
