@@ -5,6 +5,7 @@ set(XSTAGE_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING
   "GPU architectures of the burst kernels; 90-virtual is compiled by the driver on later GPUs")
 option(XSTAGE_TESTS "Build the tests" ON)
 option(XSTAGE_BENCH "Build the micro-benchmarks" ON)
+option(XSTAGE_PYTHON "Build the Python module" OFF)
 option(XSTAGE_SANITIZE "Address and undefined-behaviour sanitizers in all host code" OFF)
 option(XSTAGE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
