@@ -30,7 +30,7 @@ struct Plan {
   int window = 1;          // groups that each of a CTA's two store warps may have under way: 1, 2 or 4; 0: no limit
   int store_interval_ns = -1;  // least time between two groups of a store warp; -1: from the drain rate, see make_plan
   int push_interval_ns = -1;   // the same between two 8-KiB pieces that one CTA pushes in an all-gather
-  int staging_chunks = 4;  // 8 KiB each (64 rows x 64 columns), for each of the two multiplying warpgroups; 1 to 4
+  int staging_chunks = 0;  // of 8 KiB (64 rows x 64 columns) for each multiplying warpgroup, 1 to 4; 0: a whole tile
 
   // Tiles.
   int tile_columns = 256;  // 64, 128 or 256; a tile has 128 rows

@@ -34,7 +34,11 @@ class LayoutBuilder {
         reduce(false);
         break;
       case Operation::all_reduce:
-        reduce(true);
+        if (plan_.all_reduce == AllReduceAlgorithm::one_shot && world_ > 1) {
+          exchange();
+        } else {
+          reduce(true);
+        }
         break;
       case Operation::all_gather:
         all_gather();
@@ -124,6 +128,30 @@ class LayoutBuilder {
     layout_.symmetric_outputs = {{problem_.m, problem_.n}};
     layout_.waits_done = world_ > 1;
     add(own.count, problem_.n, target, everywhere);
+  }
+
+  /// Every rank computes every tile's partial sums, sends them to all peers and adds up what they sent.
+  void exchange() {
+    layout_.a = {problem_.m, problem_.k / world_};
+    layout_.b = {problem_.n, problem_.k / world_};
+    layout_.slot_rows = problem_.m;
+    layout_.slots = {problem_.m * (world_ - 1), problem_.n};
+    layout_.symmetric_outputs = {{problem_.m, problem_.n}};
+    const std::int64_t flags_each = half_tiles(problem_.m, problem_.n, plan_);
+    layout_.tile_flags = flags_each * world_;
+    const MatrixShape whole{problem_.m, problem_.n};
+    std::vector<OutputTarget> peers;
+    for (int step = 1; step < world_; ++step) {
+      const int slot = rank_ < peer(step) ? rank_ : rank_ - 1;
+      peers.push_back({Place::slot, peer(step), 0, slot * layout_.slot_rows, whole});
+    }
+    GemmRegionTarget target = plain_target();
+    target.reduce = 1;
+    target.exchange = 1;
+    target.signal_begin = static_cast<std::uint32_t>(flags_each * rank_);
+    target.final_map = narrow(static_cast<std::int64_t>(peers.size()));
+    add(problem_.m, problem_.n, target, peers);
+    layout_.outputs.push_back({Place::symmetric, rank_, 0, 0, whole});
   }
 
   void add_partial_region(int owner) {

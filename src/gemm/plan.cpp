@@ -104,6 +104,8 @@ std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
          (pushes_shard ? kernels::push_bytes : 0) + barrier_bytes;
 }
 
+constexpr std::int64_t one_shot_rows = 256;
+
 Plan make_plan(const Problem& problem, int world, int multiprocessors) {
   Plan plan;
   const LocalShape shape = local_shape(problem, world);
@@ -122,6 +124,12 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
     plan.cluster_rows = 1;
     plan.cluster_columns = shape.columns > plan.tile_columns ? 2 : 1;
   }
+  if (problem.operation == Operation::all_reduce && problem.m <= one_shot_rows) {
+    // Few rows: latency counts, not volume, and nothing follows that unpaced stores could hold up.
+    plan.all_reduce = AllReduceAlgorithm::one_shot;
+    plan.window = 0;
+    plan.store_rows = 64;
+  }
   if (problem.operation == Operation::all_gather && world > 1) {
     // One wave has no local tiles to start with that would cover the arrival: arrive along k instead, faster than it is
     // consumed. With several waves whole rows are enough, and fewer flags.
@@ -138,8 +146,11 @@ Plan complete_plan(const Problem& problem, Plan plan, int world, int multiproces
     plan.chunk_depth = static_cast<int>(blocks) * kernels::gemm_tile_depth;
   }
   plan.chunk_depth = std::min(plan.chunk_depth, static_cast<int>(blocks) * kernels::gemm_tile_depth);
+  if (plan.staging_chunks == 0) {
+    // A whole tile: a warpgroup then never waits for a store while it has something to multiply.
+    plan.staging_chunks = plan.tile_columns / kernels::chunk_columns;
+  }
   if (plan.stages == 0) {
-    plan.stages = 0;
     const std::int64_t left = shared_memory_limit - shared_bytes(plan, pushes(problem, plan, world));
     plan.stages = static_cast<int>(std::clamp<std::int64_t>(left / stage_bytes(plan), 0, kernels::max_stages));
   }

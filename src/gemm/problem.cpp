@@ -110,10 +110,10 @@ void check_problem(const Problem& problem, int world) {
 std::string statement(const Problem& problem, const Plan& plan) {
   std::string text =
       fmt::format("{} m={} n={} k={} bias={} activation={} gated={} tile_columns={} cluster={}x{} issuers={} gather={} "
-                  "chunk={}x{}",
+                  "chunk={}x{} all_reduce={}",
                   operation_name(problem.operation), problem.m, problem.n, problem.k, problem.bias,
                   static_cast<int>(problem.activation), problem.gated, plan.tile_columns, plan.cluster_rows,
-                  plan.cluster_columns, plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows, plan.chunk_depth);
+                  plan.cluster_columns, plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows, plan.chunk_depth, static_cast<int>(plan.all_reduce));
   for (const HeadPart& part : problem.parts) {
     text += fmt::format(" heads={}/{}/{}", part.heads, part.norm, part.rotary);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// What the GPU tests of Gemm share: the ranks of one operation in this process, random operands, and a reference in double
-// that is stated without the kernels' layout (bench/sampled_result).
+// What the GPU tests of Gemm share: random cases, the operands and results of a call, the ranks of one operation in
+// this process.
 
 #include <cuda_runtime_api.h>
 
@@ -20,9 +20,9 @@ namespace xstage::gemm_test {
 /// Why a test that needs that many GPUs of compute capability 9.0 cannot run here; empty: it can.
 [[nodiscard]] std::string unavailable_reason(int gpus);
 
-#define SKIP_WITHOUT_HOPPER(gpus)                                                                   \
+#define SKIP_WITHOUT_HOPPER(gpus)                                                                  \
   if (const std::string reason = ::xstage::gemm_test::unavailable_reason(gpus); !reason.empty()) { \
-    GTEST_SKIP() << reason;                                                                         \
+    GTEST_SKIP() << reason;                                                                        \
   }
 
 /// Numbers that are the same with every standard library.
@@ -106,7 +106,8 @@ class Call {
 /// The handles of all ranks with their heap and streams. Ranks that share a GPU are virtual ones.
 class Ranks {
  public:
-  Ranks(const Case& which, const std::vector<int>& devices, std::chrono::microseconds time_out = std::chrono::seconds(5));
+  Ranks(const Case& which, const std::vector<int>& devices,
+        std::chrono::microseconds time_out = std::chrono::seconds(5));
 
   [[nodiscard]] Gemm& operator[](int rank) { return *handles_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int count() const { return static_cast<int>(devices_.size()); }
@@ -146,15 +147,5 @@ class Ranks {
   std::vector<std::unique_ptr<cuda::Stream>> streams_;
   std::vector<std::unique_ptr<Gemm>> handles_;
 };
-
-/// Compares a call's results with the reference: every element is a number, a sample of them is right, guards are intact,
-/// and all ranks of an all-reduce have the same bits. Empty: all is well. What is right:
-///
-///   |x - reference| <= 2 * 2^-8 * (|reference| + sum of |partial sums|) + 2^-14 * root mean square
-///
-/// Rounding to bf16 is off by at most 2^-8 of the number, and every partial sum that ranks exchange is rounded once; the
-/// factor 2 is the tolerance. The last term is for sums in fp32 whose result is close to zero. Partial sums count only
-/// where there are several.
-[[nodiscard]] std::string complaint_about(const Case& which, const Call& call);
 
 }  // namespace xstage::gemm_test

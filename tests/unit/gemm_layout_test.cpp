@@ -1,5 +1,5 @@
-// What the host tells each rank's kernel, against a second statement of what the operations compute (bench/sampled_result):
-// every element has one source, every flag one sender, and nothing lies outside of its buffer.
+// What the host tells each rank's kernel, against a second statement of what the operations compute
+// (bench/sampled_result): every element has one source, every flag one sender, and nothing lies outside of its buffer.
 
 #include "gemm/layout.hpp"
 
@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/sampled_result.hpp"
@@ -30,7 +31,9 @@ constexpr Operation operations[] = {Operation::gemm, Operation::reduce_scatter, 
 
 class Random {
  public:
-  int between(int least, int most) { return least + static_cast<int>(bits_() % static_cast<std::uint32_t>(most - least + 1)); }
+  int between(int least, int most) {
+    return least + static_cast<int>(bits_() % static_cast<std::uint32_t>(most - least + 1));
+  }
 
  private:
   std::mt19937 bits_{7};
@@ -128,32 +131,35 @@ bool has_result_of_user(Operation operation) {
 }
 
 TEST(GemmLayout, RegionsCoverTheWholeResult) {
-  for_random_worlds({operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
-    const int shrink = world.problem().gated ? 2 : 1;
-    for (int rank = 0; rank < world.cell.ranks; ++rank) {
-      const std::vector<bench::ResultShape> results = result_shapes(world.cell, rank);
-      std::vector<Coverage> covered;
-      for (const bench::ResultShape& result : results) {
-        covered.emplace_back(MatrixShape{result.rows, result.columns / shrink});
-      }
-      if (has_result_of_user(world.problem().operation)) {
-        const Layout& layout = world.of(rank);
-        EXPECT_EQ(layout.user_output.rows, results[0].rows);
-        EXPECT_EQ(layout.user_output.columns, results[0].columns / shrink);
-        for (const LocalOutput& output : layout.local_outputs) {
-          covered[0].add(output.row_begin, output.shape.rows, output.shape.columns);
-        }
-      }
-      for (int source = 0; source < world.cell.ranks; ++source) {
-        for (const OutputTarget& output : world.of(source).outputs) {
-          if (output.place == Place::symmetric && output.rank == rank) {
-            covered[static_cast<std::size_t>(output.part)].add(output.row_begin, output.shape.rows, output.shape.columns);
+  for_random_worlds(
+      {operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
+        const int shrink = world.problem().gated ? 2 : 1;
+        for (int rank = 0; rank < world.cell.ranks; ++rank) {
+          const std::vector<bench::ResultShape> results = result_shapes(world.cell, rank);
+          std::vector<Coverage> covered;
+          for (const bench::ResultShape& result : results) {
+            covered.emplace_back(MatrixShape{result.rows, result.columns / shrink});
           }
+          if (has_result_of_user(world.problem().operation)) {
+            const Layout& layout = world.of(rank);
+            EXPECT_EQ(layout.user_output.rows, results[0].rows);
+            EXPECT_EQ(layout.user_output.columns, results[0].columns / shrink);
+            for (const LocalOutput& output : layout.local_outputs) {
+              covered[0].add(output.row_begin, output.shape.rows, output.shape.columns);
+            }
+          }
+          for (int source = 0; source < world.cell.ranks; ++source) {
+            for (const OutputTarget& output : world.of(source).outputs) {
+              if (output.place == Place::symmetric && output.rank == rank) {
+                covered[static_cast<std::size_t>(output.part)].add(output.row_begin, output.shape.rows,
+                                                                   output.shape.columns);
+              }
+            }
+          }
+          EXPECT_TRUE(std::all_of(covered.begin(), covered.end(), [](const Coverage& part) { return part.once(); }))
+              << rank;
         }
-      }
-      EXPECT_TRUE(std::all_of(covered.begin(), covered.end(), [](const Coverage& part) { return part.once(); })) << rank;
-    }
-  });
+      });
 }
 
 TEST(GemmLayout, SlotsOfDifferentSourcesAreApartAndEachIsFilled) {
@@ -186,27 +192,28 @@ TEST(GemmLayout, SlotsOfDifferentSourcesAreApartAndEachIsFilled) {
 }
 
 TEST(GemmLayout, NoTargetLiesOutsideOfItsBuffer) {
-  for_random_worlds({operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
-    for (int rank = 0; rank < world.cell.ranks; ++rank) {
-      const Layout& layout = world.of(rank);
-      ASSERT_LE(layout.schedule.regions(), schedule::max_regions);
-      ASSERT_LE(layout.outputs.size(), static_cast<std::size_t>(kernels::max_output_maps));
-      ASSERT_LE(layout.local_outputs.size(), static_cast<std::size_t>(max_world));
-      for (const OutputTarget& output : layout.outputs) {
-        const Layout& there = world.of(output.rank);
-        const MatrixShape buffer = output.place == Place::slot
-                                       ? there.slots
-                                       : there.symmetric_outputs.at(static_cast<std::size_t>(output.part));
-        EXPECT_EQ(output.shape.columns, buffer.columns);
-        EXPECT_GE(output.row_begin, 0);
-        EXPECT_LE(output.shape.rows == 0 ? 0 : output.row_begin + output.shape.rows, buffer.rows);
-      }
-      for (const LocalOutput& output : layout.local_outputs) {
-        EXPECT_EQ(output.shape.columns, layout.user_output.columns);
-        EXPECT_LE(output.row_begin + output.shape.rows, layout.user_output.rows);
-      }
-    }
-  });
+  for_random_worlds(
+      {operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
+        for (int rank = 0; rank < world.cell.ranks; ++rank) {
+          const Layout& layout = world.of(rank);
+          ASSERT_LE(layout.schedule.regions(), schedule::max_regions);
+          ASSERT_LE(layout.outputs.size(), static_cast<std::size_t>(kernels::max_output_maps));
+          ASSERT_LE(layout.local_outputs.size(), static_cast<std::size_t>(max_world));
+          for (const OutputTarget& output : layout.outputs) {
+            const Layout& there = world.of(output.rank);
+            const MatrixShape buffer = output.place == Place::slot
+                                           ? there.slots
+                                           : there.symmetric_outputs.at(static_cast<std::size_t>(output.part));
+            EXPECT_EQ(output.shape.columns, buffer.columns);
+            EXPECT_GE(output.row_begin, 0);
+            EXPECT_LE(output.shape.rows == 0 ? 0 : output.row_begin + output.shape.rows, buffer.rows);
+          }
+          for (const LocalOutput& output : layout.local_outputs) {
+            EXPECT_EQ(output.shape.columns, layout.user_output.columns);
+            EXPECT_LE(output.row_begin + output.shape.rows, layout.user_output.rows);
+          }
+        }
+      });
 }
 
 /// Row of which rank's A the region multiplies in its row `row`.
@@ -234,38 +241,40 @@ void expect_products(const World& world, int rank, std::size_t region, int desti
 }
 
 TEST(GemmLayout, RegionsMultiplyTheRightRows) {
-  for_random_worlds({operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
-    for (int rank = 0; rank < world.cell.ranks; ++rank) {
-      const Layout& layout = world.of(rank);
-      ASSERT_EQ(layout.targets.size(), static_cast<std::size_t>(layout.schedule.regions()));
-      for (std::size_t region = 0; region < layout.targets.size(); ++region) {
-        const GemmRegionTarget& target = layout.targets[region];
-        const GemmRegion& shape = layout.schedule.region(static_cast<std::int32_t>(region));
-        const auto first = static_cast<std::size_t>(target.output_map);
-        if (target.local_output != 0) {
-          EXPECT_EQ(target.remote, 0);
-          EXPECT_EQ(layout.local_outputs.at(first).shape.rows, shape.rows);
-          expect_products(world, rank, region, rank, 0, layout.local_outputs.at(first).row_begin);
-          continue;
+  for_random_worlds(
+      {operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
+        for (int rank = 0; rank < world.cell.ranks; ++rank) {
+          const Layout& layout = world.of(rank);
+          ASSERT_EQ(layout.targets.size(), static_cast<std::size_t>(layout.schedule.regions()));
+          for (std::size_t region = 0; region < layout.targets.size(); ++region) {
+            const GemmRegionTarget& target = layout.targets[region];
+            const GemmRegion& shape = layout.schedule.region(static_cast<std::int32_t>(region));
+            const auto first = static_cast<std::size_t>(target.output_map);
+            if (target.local_output != 0) {
+              EXPECT_EQ(target.remote, 0);
+              EXPECT_EQ(layout.local_outputs.at(first).shape.rows, shape.rows);
+              expect_products(world, rank, region, rank, 0, layout.local_outputs.at(first).row_begin);
+              continue;
+            }
+            bool remote = false;
+            for (std::size_t copy = 0; copy < static_cast<std::size_t>(target.output_copies); ++copy) {
+              const OutputTarget& output = layout.outputs.at(first + copy);
+              EXPECT_EQ(output.shape.rows, shape.rows);
+              remote = remote || output.rank != rank;
+              // A slot's rows are the owner's; in an all-reduce the result counts from the first row of all.
+              const std::int64_t begin = output.place == Place::symmetric ? output.row_begin
+                                         : world.problem().operation == Operation::all_reduce
+                                             ? world.rows_of(output.rank).begin
+                                             : 0;
+              expect_products(world, rank, region, output.rank, static_cast<std::size_t>(output.part), begin);
+            }
+            EXPECT_EQ(target.remote != 0, remote);
+            for (std::size_t copy = 0; copy < static_cast<std::size_t>(target.output_copies); ++copy) {
+              EXPECT_EQ(layout.targets_remote(first + copy), remote);
+            }
+          }
         }
-        bool remote = false;
-        for (std::size_t copy = 0; copy < static_cast<std::size_t>(target.output_copies); ++copy) {
-          const OutputTarget& output = layout.outputs.at(first + copy);
-          EXPECT_EQ(output.shape.rows, shape.rows);
-          remote = remote || output.rank != rank;
-          // A slot's rows are the owner's; in an all-reduce the result counts from the first row of all.
-          const std::int64_t begin = output.place == Place::symmetric                  ? output.row_begin
-                                     : world.problem().operation == Operation::all_reduce ? world.rows_of(output.rank).begin
-                                                                                          : 0;
-          expect_products(world, rank, region, output.rank, static_cast<std::size_t>(output.part), begin);
-        }
-        EXPECT_EQ(target.remote != 0, remote);
-        for (std::size_t copy = 0; copy < static_cast<std::size_t>(target.output_copies); ++copy) {
-          EXPECT_EQ(layout.targets_remote(first + copy), remote);
-        }
-      }
-    }
-  });
+      });
 }
 
 TEST(GemmLayout, PeersComeFirstRotatedAndTheOwnRegionLast) {
@@ -306,7 +315,8 @@ TEST(GemmLayout, AllGatherStartsWithItsOwnRows) {
   });
 }
 
-// ---- flags -----------------------------------------------------------------------------------------------------------
+// ---- flags
+// -----------------------------------------------------------------------------------------------------------
 
 /// As in the kernels, for half a tile of 64 rows.
 std::int64_t half_tile(const Layout& layout, const GemmTile& tile, int half) {
@@ -350,7 +360,8 @@ FlagsBySource awaited_flags(const World& world, int owner) {
   const std::int32_t width = layout.schedule.tiling().tile_columns;
   for_each_half_tile(layout, [&](const GemmTile& tile, const GemmRegionTarget& target, std::int64_t flag) {
     const GemmRegion& region = layout.schedule.region(tile.region);
-    const std::int64_t flags_each = std::int64_t{(region.rows + 127) / 128 * 2} * ((region.columns + width - 1) / width);
+    const std::int64_t flags_each =
+        std::int64_t{(region.rows + 127) / 128 * 2} * ((region.columns + width - 1) / width);
     for (int peer = 0; peer < world.cell.ranks && target.reduce != 0; ++peer) {
       if (peer != owner) {
         flags[peer].insert(peer * flags_each + flag);
@@ -401,7 +412,8 @@ TEST(GemmLayout, EveryChunkOfAGatherHasAFlag) {
   });
 }
 
-// ---- heap ------------------------------------------------------------------------------------------------------------
+// ---- heap
+// ------------------------------------------------------------------------------------------------------------
 
 /// What a handle takes from the heap, one buffer after the other.
 std::vector<std::int64_t> buffers_of(const Layout& layout) {
@@ -418,31 +430,34 @@ std::vector<std::int64_t> buffers_of(const Layout& layout) {
 }
 
 TEST(GemmLayout, AllRanksTakeTheSameBuffersAndHeapBytesIsEnough) {
-  for_random_worlds({operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
-    const std::vector<std::int64_t> buffers = buffers_of(world.of(0));
-    for (int rank = 1; rank < world.cell.ranks; ++rank) {
-      EXPECT_EQ(buffers_of(world.of(rank)), buffers) << "rank " << rank;
-    }
-    memory::OffsetAllocator allocator(heap_bytes(world.problem(), world.plan, world.cell.ranks));
-    for (const std::int64_t bytes : buffers) {
-      ASSERT_GT(bytes, 0);
-      EXPECT_TRUE(allocator.allocate(static_cast<std::size_t>(bytes), HeapRank::default_alignment).has_value()) << bytes;
-    }
-  });
+  for_random_worlds(
+      {operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
+        const std::vector<std::int64_t> buffers = buffers_of(world.of(0));
+        for (int rank = 1; rank < world.cell.ranks; ++rank) {
+          EXPECT_EQ(buffers_of(world.of(rank)), buffers) << "rank " << rank;
+        }
+        memory::OffsetAllocator allocator(heap_bytes(world.problem(), world.plan, world.cell.ranks));
+        for (const std::int64_t bytes : buffers) {
+          ASSERT_GT(bytes, 0);
+          EXPECT_TRUE(allocator.allocate(static_cast<std::size_t>(bytes), HeapRank::default_alignment).has_value())
+              << bytes;
+        }
+      });
 }
 
 TEST(GemmLayout, OperandsAreThoseOfTheInterface) {
-  for_random_worlds({operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
-    for (int rank = 0; rank < world.cell.ranks; ++rank) {
-      const Layout& layout = world.of(rank);
-      const bool shares_rows = world.problem().operation == Operation::all_gather ||
-                               world.problem().operation == Operation::all_to_all;
-      EXPECT_EQ(layout.a.rows, shares_rows ? world.rows_of(rank).count : world.problem().m);
-      EXPECT_EQ(layout.a.columns, depth_of_rank(world.cell));
-      EXPECT_EQ(layout.b.columns, depth_of_rank(world.cell));
-      EXPECT_EQ(layout.b.rows, shape_of_rank(world.cell).n);
-    }
-  });
+  for_random_worlds(
+      {operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
+        for (int rank = 0; rank < world.cell.ranks; ++rank) {
+          const Layout& layout = world.of(rank);
+          const bool shares_rows =
+              world.problem().operation == Operation::all_gather || world.problem().operation == Operation::all_to_all;
+          EXPECT_EQ(layout.a.rows, shares_rows ? world.rows_of(rank).count : world.problem().m);
+          EXPECT_EQ(layout.a.columns, depth_of_rank(world.cell));
+          EXPECT_EQ(layout.b.columns, depth_of_rank(world.cell));
+          EXPECT_EQ(layout.b.rows, shape_of_rank(world.cell).n);
+        }
+      });
 }
 
 }  // namespace

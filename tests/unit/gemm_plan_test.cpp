@@ -150,8 +150,10 @@ TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {
   EXPECT_THAT(refused([](Plan& plan) { plan.issuers = -2; }), HasSubstr("issuers is -2"));
   EXPECT_THAT(refused([](Plan& plan) { plan.stages = 1; }), HasSubstr("stages is 1: it must be between 2 and 12"));
   EXPECT_THAT(refused([](Plan& plan) { plan.stages = 13; }), HasSubstr("stages is 13"));
-  EXPECT_THAT(refused([](Plan& plan) { plan.chunk_rows = 192; }), HasSubstr("chunk_rows is 192: it must be a multiple of 128"));
-  EXPECT_THAT(refused([](Plan& plan) { plan.chunk_depth = 96; }), HasSubstr("chunk_depth is 96: it must be a multiple of 64"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.chunk_rows = 192; }),
+              HasSubstr("chunk_rows is 192: it must be a multiple of 128"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.chunk_depth = 96; }),
+              HasSubstr("chunk_depth is 96: it must be a multiple of 64"));
   EXPECT_THAT(refused([](Plan& plan) { plan.chunk_depth = -64; }), HasSubstr("chunk_depth is -64"));
 }
 
@@ -159,10 +161,12 @@ TEST(GemmPlan, StoreFieldsThatBreakARuleAreNamed) {
   const Problem problem = make_problem(Operation::gemm, 4096, 4096, 4096);
   const auto refused = [&](auto change) { return refusal(problem, 1, change); };
   for (const int window : {-1, 3, 5}) {
-    EXPECT_THAT(refused([window](Plan& plan) { plan.window = window; }), HasSubstr("window is " + std::to_string(window)));
+    EXPECT_THAT(refused([window](Plan& plan) { plan.window = window; }),
+                HasSubstr("window is " + std::to_string(window)));
   }
   for (const int rows : {0, 8, 24, 128}) {
-    EXPECT_THAT(refused([rows](Plan& plan) { plan.store_rows = rows; }), HasSubstr("store_rows is " + std::to_string(rows)));
+    EXPECT_THAT(refused([rows](Plan& plan) { plan.store_rows = rows; }),
+                HasSubstr("store_rows is " + std::to_string(rows)));
   }
   EXPECT_THAT(refused([](Plan& plan) { plan.store_interval_ns = -1; }), HasSubstr("store_interval_ns is -1"));
 }

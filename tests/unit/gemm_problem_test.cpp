@@ -39,8 +39,8 @@ std::string refusal(const Problem& problem, int world) {
 }
 
 TEST(GemmProblem, ValidOnesPass) {
-  for (const Operation operation : {Operation::gemm, Operation::reduce_scatter, Operation::all_gather,
-                                    Operation::all_reduce}) {
+  for (const Operation operation :
+       {Operation::gemm, Operation::reduce_scatter, Operation::all_gather, Operation::all_reduce}) {
     for (const int world : {1, 2, 4, 8}) {
       EXPECT_EQ(refusal(valid(operation), world), "");
     }
@@ -59,7 +59,8 @@ TEST(GemmProblem, ExtentsAreInRange) {
   for (const std::int64_t value : {std::int64_t{-8}, std::int64_t{0}, (std::int64_t{1} << 30U) + 8}) {
     Problem problem = valid(Operation::gemm);
     problem.m = value;
-    EXPECT_THAT(refusal(problem, 1), HasSubstr("m is " + std::to_string(value) + ": it must be between 1 and 1073741824"));
+    EXPECT_THAT(refusal(problem, 1),
+                HasSubstr("m is " + std::to_string(value) + ": it must be between 1 and 1073741824"));
     problem = valid(Operation::gemm);
     problem.n = value;
     EXPECT_THAT(refusal(problem, 1), HasSubstr("n is " + std::to_string(value) + ": it must be between"));
@@ -81,7 +82,8 @@ TEST(GemmProblem, DepthIsDivisible) {
   for (const Operation operation : {Operation::reduce_scatter, Operation::all_reduce}) {
     Problem problem = valid(operation);
     problem.k = 520;
-    EXPECT_THAT(refusal(problem, 4), AllOf(HasSubstr("k is 520: it must be a multiple of 32"), HasSubstr("4 ranks share it")));
+    EXPECT_THAT(refusal(problem, 4),
+                AllOf(HasSubstr("k is 520: it must be a multiple of 32"), HasSubstr("4 ranks share it")));
     EXPECT_EQ(refusal(problem, 1), "");
   }
 }
@@ -94,7 +96,8 @@ TEST(GemmProblem, ColumnsAreDivisible) {
   }
   Problem gather = valid(Operation::all_gather);
   gather.n = 776;
-  EXPECT_THAT(refusal(gather, 4), AllOf(HasSubstr("n is 776: it must be a multiple of 32"), HasSubstr("4 ranks share it")));
+  EXPECT_THAT(refusal(gather, 4),
+              AllOf(HasSubstr("n is 776: it must be a multiple of 32"), HasSubstr("4 ranks share it")));
 }
 
 TEST(GemmProblem, GatesComeInPairsOfEight) {
@@ -110,9 +113,9 @@ TEST(GemmProblem, GatesComeInPairsOfEight) {
 }
 
 TEST(GemmProblem, NoGateBeforeASumOrAnExchange) {
-  for (const auto& [operation, name] : {std::pair{Operation::reduce_scatter, "gemm_reduce_scatter"},
-                                        std::pair{Operation::all_reduce, "gemm_all_reduce"},
-                                        std::pair{Operation::all_to_all, "gemm_all_to_all"}}) {
+  for (const auto& [operation, name] :
+       {std::pair{Operation::reduce_scatter, "gemm_reduce_scatter"},
+        std::pair{Operation::all_reduce, "gemm_all_reduce"}, std::pair{Operation::all_to_all, "gemm_all_to_all"}}) {
     Problem problem = valid(operation);
     problem.gated = true;
     EXPECT_THAT(refusal(problem, 1), AllOf(HasSubstr(name), HasSubstr("no gated epilogue")));

@@ -1,5 +1,5 @@
-// Which tile comes next: every tile once, in the order that the regions state, and no order of events in which ranks that
-// wait for each other's tiles wait for ever.
+// Which tile comes next: every tile once, in the order that the regions state, and no order of events in which ranks
+// that wait for each other's tiles wait for ever.
 
 #include "schedule/gemm_schedule.hpp"
 
@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gemm/layout.hpp"
@@ -26,7 +27,9 @@ using schedule::GemmTiling;
 class Random {
  public:
   explicit Random(std::uint32_t seed) : bits_(seed) {}
-  int between(int least, int most) { return least + static_cast<int>(bits_() % static_cast<std::uint32_t>(most - least + 1)); }
+  int between(int least, int most) {
+    return least + static_cast<int>(bits_() % static_cast<std::uint32_t>(most - least + 1));
+  }
   std::mt19937& bits() { return bits_; }
 
  private:
@@ -151,7 +154,8 @@ TEST(GemmSchedule, DealtRoundRobinEveryClusterTileHasOneCluster) {
   }
 }
 
-// ---- no deadlock -----------------------------------------------------------------------------------------------------
+// ---- no deadlock
+// -----------------------------------------------------------------------------------------------------
 
 /// As in the kernels, for half a tile of 64 rows.
 std::int64_t half_tile(const GemmSchedule& schedule, const GemmTile& tile, int half) {
@@ -159,8 +163,8 @@ std::int64_t half_tile(const GemmSchedule& schedule, const GemmTile& tile, int h
   return std::int64_t{tile.row / 64 + half} * columns + tile.column / schedule.tiling().tile_columns;
 }
 
-/// Ranks of a reduction, reduced to its dependencies, and stricter than the kernel: a cluster finishes a tile completely
-/// before it looks at the next, and an owner's tile wants all flags of all its CTAs at once.
+/// Ranks of a reduction, reduced to its dependencies, and stricter than the kernel: a cluster finishes a tile
+/// completely before it looks at the next, and an owner's tile wants all flags of all its CTAs at once.
 class ReductionRun {
  public:
   ReductionRun(const gemm::Problem& problem, const Plan& plan, int world, int clusters) : clusters_(clusters) {

@@ -66,6 +66,9 @@ class MultiplyWarpgroup {
   __device__ void finish_tile(Accumulators accumulator, const schedule::GemmTile& tile) {
     if (launch_.plain == 0) {
       const GemmRegionTarget& target = launch_.target[tile.region];
+      if (target.exchange != 0) {
+        stage(accumulator);  // to the peers, unrounded sums stay in registers
+      }
       if (target.reduce != 0) {
         add_partials(accumulator);
       }

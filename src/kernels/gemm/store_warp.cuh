@@ -32,12 +32,10 @@ class StoreWarp {
         await_peers_entry(launch_, context_, epoch_, 0);
         entered_ = true;
       }
-      if (target.reduce != 0) {
-        load_partials(tile);
-      }
-      store_tile(tile, target);
-      if (target.signal_rank >= 0) {
-        signal_tile(tile, target);
+      if (target.exchange != 0) {
+        exchange_tile(tile, target);
+      } else {
+        move_tile(tile, target);
       }
     }
     finish();
@@ -48,6 +46,31 @@ class StoreWarp {
 
   __device__ char* chunk(std::int32_t index) {
     return context_.staging + (half_ * launch_.staging + index) * chunk_bytes;
+  }
+
+  __device__ void move_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    if (target.reduce != 0) {
+      load_partials(tile);
+    }
+    store_tile(tile, target);
+    if (target.signal_rank >= 0) {
+      await_arrival();
+      signal_tile(tile, target, target.signal_rank);
+    }
+  }
+
+  /// All-reduce in one shot: partial sums to every peer, theirs from the slots, the sum into the own output.
+  __device__ void exchange_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    store_tile(tile, target);
+    await_arrival();
+    for (std::int32_t step = 1; step < launch_.world; ++step) {
+      signal_tile(tile, target, (launch_.rank + step) % launch_.world);
+    }
+    load_partials(tile);
+    GemmRegionTarget own = target;
+    own.output_map = target.final_map;
+    own.output_copies = 1;
+    store_locally(tile, own);
   }
 
   [[nodiscard]] __device__ const CUtensorMap* destination(const GemmRegionTarget& target, std::int32_t copy) const {
@@ -195,16 +218,19 @@ class StoreWarp {
   }
 
   /// All stores of the half tile have been performed at their destination: only then may its flag leave.
-  __device__ void signal_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+  __device__ void await_arrival() {
     probe_.begin();
     await_bulk_stores();
+    fence_async_proxy();
     probe_.end(SpanKind::store_arrival, number_);
+  }
+
+  __device__ void signal_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target, std::int32_t rank) {
     if (!tile.inside) {
       return;
     }
-    fence_async_proxy();
     probe_.delay();
-    std::uint32_t* flag = launch_.signals[target.signal_rank] + SignalPad::tile_flags + target.signal_begin +
+    std::uint32_t* flag = launch_.signals[rank] + SignalPad::tile_flags + target.signal_begin +
                           half_tile(launch_.schedule, tile, half_);
     store_release(flag, epoch_);
   }

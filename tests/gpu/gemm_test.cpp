@@ -1,0 +1,411 @@
+// Results of all fused GEMMs on real GPUs: virtual ranks of one GPU, and two GPUs where they are present.
+
+#include "xstage/gemm.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gemm/layout.hpp"
+#include "gpu/gemm_reference.hpp"
+#include "gpu/gemm_support.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage {
+namespace {
+
+using gemm::Activation;
+using gemm::Operation;
+using gemm_test::Call;
+using gemm_test::Case;
+using gemm_test::complaint_about;
+using gemm_test::make_case;
+using gemm_test::make_heads;
+using gemm_test::make_problem;
+using gemm_test::Random;
+using gemm_test::Ranks;
+
+std::vector<int> virtual_ranks(int count) { return std::vector<int>(static_cast<std::size_t>(count), 0); }
+
+/// Several calls with different operands, enqueued back to back; then all of them are looked at.
+void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed) {
+  SCOPED_TRACE(which.text());
+  Ranks ranks(which, devices);
+  std::vector<Call> all;
+  for (int call = 0; call < calls; ++call) {
+    all.emplace_back(which, devices, seed + static_cast<std::uint64_t>(call));
+  }
+  for (const Call& call : all) {
+    ranks.enqueue(call);
+  }
+  ranks.finish();
+  for (std::size_t call = 0; call < all.size(); ++call) {
+    EXPECT_EQ(complaint_about(which, all[call]), "") << "call " << call;
+  }
+  EXPECT_TRUE(ranks.guards_are_untouched());
+}
+
+std::string name_of(const testing::TestParamInfo<Operation>& info) { return gemm::operation_name(info.param); }
+
+class GemmOperation : public testing::TestWithParam<Operation> {};
+class FusedGemm : public testing::TestWithParam<Operation> {};
+
+INSTANTIATE_TEST_SUITE_P(All, GemmOperation,
+                         testing::Values(Operation::gemm, Operation::reduce_scatter, Operation::all_gather,
+                                         Operation::all_reduce, Operation::all_to_all),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(All, FusedGemm,
+                         testing::Values(Operation::reduce_scatter, Operation::all_gather, Operation::all_reduce,
+                                         Operation::all_to_all),
+                         name_of);
+
+// ---- random shapes and plans
+// -----------------------------------------------------------------------------------------
+
+TEST_P(GemmOperation, RandomShapesOnVirtualRanks) {
+  SKIP_WITHOUT_HOPPER(1);
+  Random random(100 + static_cast<std::uint64_t>(GetParam()));
+  for (int world = 1; world <= max_world; ++world) {
+    for (int repetition = 0; repetition < 3; ++repetition) {
+      const int ranks = GetParam() == Operation::gemm ? 1 : world;
+      expect_right(gemm_test::random_case(GetParam(), ranks, random), virtual_ranks(ranks), 3,
+                   static_cast<std::uint64_t>(world * 10 + repetition));
+    }
+  }
+}
+
+TEST_P(FusedGemm, RandomShapesOnTwoGpus) {
+  SKIP_WITHOUT_HOPPER(2);
+  Random random(200 + static_cast<std::uint64_t>(GetParam()));
+  for (std::uint64_t repetition = 0; repetition < 15; ++repetition) {
+    expect_right(gemm_test::random_case(GetParam(), 2, random), {0, 1}, 4, repetition);
+  }
+}
+
+/// The rule's plan on a shape that fills the GPU several times over.
+TEST_P(GemmOperation, ManyTiles) {
+  SKIP_WITHOUT_HOPPER(1);
+  const bool fused = GetParam() != Operation::gemm;
+  const int world = fused ? 2 : 1;
+  const auto problem =
+      GetParam() == Operation::all_to_all ? make_heads(3000, 12, 128, 320) : make_problem(GetParam(), 3000, 4624, 640);
+  expect_right(make_case(problem, world), virtual_ranks(world), 2, 1);
+  if (fused && gemm_test::unavailable_reason(2).empty()) {
+    expect_right(make_case(problem, 2), {0, 1}, 4, 2);
+  }
+}
+
+// ---- shapes at the edges
+// ---------------------------------------------------------------------------------------------
+
+TEST_P(FusedGemm, RanksWithoutRows) {
+  SKIP_WITHOUT_HOPPER(1);
+  for (const std::int64_t m : {1, 3, 5}) {  // of 4 ranks three, one and one have none
+    const auto problem =
+        GetParam() == Operation::all_to_all ? make_heads(m, 4, 64, 72) : make_problem(GetParam(), m, 160, 288);
+    expect_right(make_case(problem, 4), virtual_ranks(4), 3, static_cast<std::uint64_t>(m));
+  }
+  if (gemm_test::unavailable_reason(2).empty()) {
+    const auto problem =
+        GetParam() == Operation::all_to_all ? make_heads(1, 4, 128, 72) : make_problem(GetParam(), 1, 160, 288);
+    expect_right(make_case(problem, 2), {0, 1}, 3, 9);
+  }
+}
+
+/// The cooperative kernel with a world of one: nobody to wait for.
+TEST_P(GemmOperation, ACommonLaunchOfOneRank) {
+  SKIP_WITHOUT_HOPPER(1);
+  const auto problem =
+      GetParam() == Operation::all_to_all ? make_heads(150, 2, 128, 72) : make_problem(GetParam(), 150, 144, 72);
+  const Case which = make_case(problem, 1);
+  Ranks ranks(which, {0});
+  const Call call(which, {0}, 1);
+  const std::vector<Gemm*> handles = ranks.handles();
+  const std::vector<gemm::Operands> operands{call.operands(0)};
+  Gemm::launch_together(handles, operands, ranks.stream(0));
+  ranks.collect(call, 0);
+  ranks.finish();
+  EXPECT_EQ(complaint_about(which, call), "");
+}
+
+/// Tiles of one k-block: the loader is several tiles ahead of those that multiply.
+TEST_P(GemmOperation, ShortDepthAndFewCtas) {
+  SKIP_WITHOUT_HOPPER(1);
+  const int world = GetParam() == Operation::gemm ? 1 : 2;
+  const auto problem =
+      GetParam() == Operation::all_to_all ? make_heads(900, 4, 64, 8) : make_problem(GetParam(), 900, 1296, 8 * world);
+  for (const int tile_columns : {64, 128, 256}) {
+    Plan plan;
+    plan.tile_columns = tile_columns;
+    plan.issuers = 2;
+    expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, 3);
+  }
+}
+
+/// The last cluster has a CTA whose columns lie outside; it still loads its half of the rows that both share.
+TEST(AllGatherGemm, ClustersAlongTheColumnsWithAnOddNumberOfTiles) {
+  SKIP_WITHOUT_HOPPER(1);
+  Plan plan;
+  plan.tile_columns = 64;
+  plan.cluster_rows = 1;
+  plan.cluster_columns = 2;
+  plan.chunk_depth = 64;
+  plan.issuers = 4;
+  const Case which = make_case(make_problem(Operation::all_gather, 400, 2 * 192, 640), 2, plan);
+  expect_right(which, virtual_ranks(2), 6, 1);
+  if (gemm_test::unavailable_reason(2).empty()) {
+    expect_right(which, {0, 1}, 10, 2);
+  }
+}
+
+/// The least alignment that the interface allows: addresses on 16 bytes, rows of an odd number of 16 bytes.
+TEST(Gemm, OperandsOnSixteenBytes) {
+  SKIP_WITHOUT_HOPPER(1);
+  const Case which = make_case(make_problem(Operation::gemm, 200, 136, 72), 1);
+  Ranks ranks(which, {0});
+  const Call call(which, {0}, 1);
+  gemm::Operands operands = call.operands(0);
+  const std::size_t bytes_a = call.host(0).a.size() * 2;
+  const std::size_t bytes_b = call.host(0).b.size() * 2;
+  const cuda::DeviceBuffer copy(0, bytes_a + bytes_b + 64, "shifted operands");
+  char* a = copy.as<char>() + 16;
+  char* b = a + bytes_a + 16;
+  ASSERT_EQ(reinterpret_cast<std::uintptr_t>(b) % 16, 0U);
+  ASSERT_EQ(cudaMemcpy(a, operands.a, bytes_a, cudaMemcpyDeviceToDevice), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(b, operands.b, bytes_b, cudaMemcpyDeviceToDevice), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  operands.a = a;
+  operands.b = b;
+  ranks[0].launch(operands, ranks.stream(0));
+  ranks.finish();
+  EXPECT_EQ(complaint_about(which, call), "");
+}
+
+// ---- epilogues
+// -------------------------------------------------------------------------------------------------------
+
+TEST_P(GemmOperation, BiasAndActivations) {
+  SKIP_WITHOUT_HOPPER(1);
+  const int world = GetParam() == Operation::gemm ? 1 : 3;
+  std::uint64_t seed = 0;
+  for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+    for (const int tile_columns : {128, 256}) {
+      auto problem =
+          GetParam() == Operation::all_to_all ? make_heads(301, 3, 128, 200) : make_problem(GetParam(), 301, 312, 264);
+      problem.bias = true;
+      problem.activation = activation;
+      Plan plan;
+      plan.tile_columns = tile_columns;
+      expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, ++seed);
+    }
+  }
+}
+
+TEST(Gemm, GatesAndUpProjections) {
+  SKIP_WITHOUT_HOPPER(1);
+  std::uint64_t seed = 0;
+  for (const auto& [operation, world] : {std::pair{Operation::gemm, 1}, std::pair{Operation::all_gather, 4}}) {
+    for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::none}) {
+      for (const int tile_columns : {128, 256}) {
+        auto problem = make_problem(operation, 333, 16 * world * 23, 136);
+        problem.gated = true;
+        problem.activation = activation;
+        problem.bias = seed % 2 == 0;
+        Plan plan;
+        plan.tile_columns = tile_columns;
+        plan.staging_chunks = tile_columns == 128 ? 1 : 4;
+        expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, ++seed);
+      }
+    }
+  }
+}
+
+/// Rotary positions are those of the whole sequence, so each rank begins elsewhere.
+TEST(GemmAllToAll, NormAndRotaryEmbeddingOfEachHead) {
+  SKIP_WITHOUT_HOPPER(1);
+  std::uint64_t seed = 0;
+  for (const int head_dim : {64, 128}) {
+    for (const int world : {1, 2, 3}) {
+      for (const int tile_columns : {64, 128, 256}) {
+        if (tile_columns < head_dim) {
+          continue;
+        }
+        Plan plan;
+        plan.tile_columns = tile_columns;
+        auto problem = make_heads(407, 3 * world, head_dim, 136);
+        problem.bias = world == 2;
+        expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, ++seed);
+        problem.parts = {{world, true, false}, {4 * world, false, true}, {2 * world, true, true}};  // fewer heads of Q
+        problem.n = std::int64_t{7} * world * head_dim;
+        expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, ++seed);
+      }
+    }
+  }
+  if (gemm_test::unavailable_reason(2).empty()) {
+    expect_right(make_case(make_heads(1001, 4, 128, 200), 2), {0, 1}, 3, 77);
+  }
+}
+
+// ---- CUDA graphs
+// -----------------------------------------------------------------------------------------------------
+
+/// One rank's launches as a graph.
+class Graph {
+ public:
+  Graph(Ranks& ranks, int rank, const std::vector<Call>& calls) {
+    const cuda::CurrentDevice current(ranks.devices()[static_cast<std::size_t>(rank)]);
+    cudaGraph_t graph = nullptr;
+    cuda::check(cudaStreamBeginCapture(ranks.stream(rank), cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    for (const Call& call : calls) {
+      ranks.launch_rank(call, rank);
+    }
+    cuda::check(cudaStreamEndCapture(ranks.stream(rank), &graph), "ending a capture");
+    cuda::check(cudaGraphInstantiate(&executable_, graph, 0), "making a graph");
+    cuda::check(cudaGraphDestroy(graph), "destroying a graph");
+  }
+  Graph(Graph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  Graph& operator=(Graph&&) = delete;
+  ~Graph() {
+    if (executable_ != nullptr) {
+      static_cast<void>(cudaGraphExecDestroy(executable_));
+    }
+  }
+  void replay(cudaStream_t stream) const { cuda::check(cudaGraphLaunch(executable_, stream), "replaying a graph"); }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+/// Three launches a rank, nothing between them; results that lie in the heap are those of the last.
+void expect_right_replays(const Case& which, const std::vector<int>& devices) {
+  SCOPED_TRACE(which.text());
+  constexpr int launches = 3;
+  Ranks ranks(which, devices);
+  std::vector<Call> calls;
+  std::vector<Graph> graphs;
+  for (std::uint64_t launch = 0; launch < launches; ++launch) {
+    calls.emplace_back(which, devices, launch);
+  }
+  for (int rank = 0; rank < ranks.count(); ++rank) {
+    graphs.emplace_back(ranks, rank, calls);
+  }
+  const bool in_heap =
+      which.cell.problem.operation == Operation::all_reduce || which.cell.problem.operation == Operation::all_to_all;
+  int replays = 0;
+  for (const int in_a_row : {1, 1, 3}) {
+    for (Call& call : calls) {
+      call.refill(static_cast<std::uint64_t>(++replays));
+      call.poison();
+    }
+    for (int replay = 0; replay < in_a_row; ++replay) {
+      for (int rank = 0; rank < ranks.count(); ++rank) {
+        graphs[static_cast<std::size_t>(rank)].replay(ranks.stream(rank));
+      }
+    }
+    for (int rank = 0; rank < ranks.count(); ++rank) {
+      ranks.collect(calls.back(), rank);
+    }
+    ranks.finish();
+    for (std::size_t launch = in_heap ? launches - 1 : 0; launch < launches; ++launch) {
+      EXPECT_EQ(complaint_about(which, calls[launch]), "") << "launch " << launch;
+    }
+  }
+  EXPECT_TRUE(ranks.guards_are_untouched());
+}
+
+TEST(Gemm, ReplaysOfAGraph) {
+  SKIP_WITHOUT_HOPPER(1);
+  expect_right_replays(make_case(make_problem(Operation::gemm, 500, 520, 264), 1), {0});
+}
+
+TEST_P(FusedGemm, ReplaysOfAGraphOnTwoGpus) {
+  SKIP_WITHOUT_HOPPER(2);
+  const auto problem =
+      GetParam() == Operation::all_to_all ? make_heads(501, 4, 128, 264) : make_problem(GetParam(), 501, 1040, 272);
+  expect_right_replays(make_case(problem, 2), {0, 1});
+}
+
+// ---- injected delays
+// -------------------------------------------------------------------------------------------------
+
+std::vector<std::uint16_t> all_results(const Case& which, const Call& call) {
+  std::vector<std::uint16_t> all;
+  for (int rank = 0; rank < which.cell.ranks; ++rank) {
+    for (std::size_t part = 0; part < gemm_test::result_shapes(which.cell, rank).size(); ++part) {
+      const std::vector<std::uint16_t> values = call.read_result(rank, part);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  }
+  return all;
+}
+
+/// Results are deterministic: with sleeps at random places they have the same bits as without, which are right. Each
+/// round is several calls back to back with different operands, so that a store that is early or late meets other
+/// numbers.
+void expect_right_in_spite_of_delays(const Case& which, const std::vector<int>& devices) {
+  SCOPED_TRACE(which.text());
+  constexpr std::uint32_t calls = 4;
+  constexpr std::uint32_t rounds = 50;
+  Ranks ranks(which, devices);
+  std::vector<Call> all;
+  std::vector<std::vector<std::uint16_t>> right;
+  for (std::uint32_t call = 0; call < calls; ++call) {
+    all.emplace_back(which, devices, call);
+    ranks.enqueue(all.back());
+    ranks.finish();
+    ASSERT_EQ(complaint_about(which, all.back()), "");
+    right.push_back(all_results(which, all.back()));
+  }
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    for (std::uint32_t call = 0; call < calls; ++call) {
+      for (int rank = 0; rank < ranks.count(); ++rank) {
+        gemm::Instruments instruments;
+        instruments.longest_delay_ns = 20000;
+        instruments.delay_seed = (round * calls + call) * 8U + static_cast<std::uint32_t>(rank);
+        ranks[rank].instrument(instruments);
+      }
+      ranks.enqueue(all[call]);
+    }
+    ranks.finish();
+    for (std::size_t call = 0; call < calls; ++call) {
+      ASSERT_EQ(all_results(which, all[call]) == right[call], true) << "round " << round << ", call " << call;
+      all[call].poison();
+    }
+  }
+}
+
+Case case_for_delays(Operation operation, int world, int cluster_rows, int cluster_columns) {
+  Plan plan;
+  plan.tile_columns = 128;
+  plan.cluster_rows = cluster_rows;
+  plan.cluster_columns = cluster_columns;
+  plan.issuers = 4;
+  plan.stages = 3;
+  plan.staging_chunks = 2;
+  plan.group_rows = 2;
+  plan.chunk_depth = 64;
+  // An odd number of tiles along the columns: of the last cluster one CTA has nothing to store.
+  const auto problem = operation == Operation::all_to_all ? make_heads(390, world, 128, 136)
+                                                          : make_problem(operation, 390, 264 * world, 256);
+  return make_case(problem, world, plan);
+}
+
+TEST_P(FusedGemm, DelaysBetweenVirtualRanks) {
+  SKIP_WITHOUT_HOPPER(1);
+  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 4, 2, 1), virtual_ranks(4));
+  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 4, 1, 2), virtual_ranks(4));
+}
+
+TEST_P(FusedGemm, DelaysBetweenTwoGpus) {
+  SKIP_WITHOUT_HOPPER(2);
+  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 2, 2, 1), {0, 1});
+  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 2, 1, 2), {0, 1});
+}
+
+}  // namespace
+}  // namespace xstage
