@@ -31,13 +31,13 @@ class LayoutBuilder {
         gemm();
         break;
       case Operation::reduce_scatter:
-        reduce(false);
+        reduce_scatter();
         break;
       case Operation::all_reduce:
         if (plan_.all_reduce == AllReduceAlgorithm::one_shot && world_ > 1) {
           exchange();
         } else {
-          reduce(true);
+          all_reduce();
         }
         break;
       case Operation::all_gather:
@@ -102,38 +102,72 @@ class LayoutBuilder {
   }
 
   /// Tiles owned by peers first, rotated by rank, each partial tile into the owner's slot for this rank; own tiles last.
-  void reduce(bool to_all) {
+  void reduce_scatter() {
+    share_depth();
     const std::int64_t most_rows = rows_of(0).count;
-    layout_.a = {problem_.m, problem_.k / world_};
-    layout_.b = {problem_.n, problem_.k / world_};
     layout_.slot_rows = most_rows;
     layout_.slots = {most_rows * (world_ - 1), problem_.n};
     layout_.tile_flags = half_tiles(most_rows, problem_.n, plan_) * world_;
     for (int step = 1; step < world_; ++step) {
-      add_partial_region(peer(step));
+      const RowRange rows = rows_of(peer(step));
+      GemmRegionTarget target = plain_target();
+      target.a_row_begin = narrow(rows.begin);
+      add_partial_region(peer(step), target, {rows.count, problem_.n});
     }
     const RowRange own = rows_of(rank_);
     GemmRegionTarget target = plain_target();
     target.a_row_begin = narrow(own.begin);
     target.reduce = world_ > 1 ? 1 : 0;
-    if (!to_all) {
-      layout_.user_output = {own.count, problem_.n};
-      add_user_region(own.count, problem_.n, target, 0);
-      return;
+    layout_.user_output = {own.count, problem_.n};
+    add_user_region(own.count, problem_.n, target, 0);
+  }
+
+  /// The same with blocks of columns in place of rows, so that no weight is read twice when there are few rows; the owner
+  /// sends its sums to all ranks.
+  void all_reduce() {
+    share_depth();
+    const ColumnRange own = columns_of(rank_);
+    layout_.slot_rows = problem_.m;
+    layout_.slots = {problem_.m * (world_ - 1), own.count};
+    layout_.tile_flags = half_tiles(problem_.m, columns_of(0).count, plan_) * world_;
+    for (int step = 1; step < world_; ++step) {
+      const ColumnRange columns = columns_of(peer(step));
+      GemmRegionTarget target = plain_target();
+      target.b_row_begin = narrow(columns.begin);
+      add_partial_region(peer(step), target, {problem_.m, columns.count});
     }
     std::vector<OutputTarget> everywhere;
     for (int step = 1; step <= world_; ++step) {
-      everywhere.push_back({Place::symmetric, peer(step), 0, own.begin, {own.count, problem_.n}});
+      everywhere.push_back(
+          {Place::symmetric, peer(step), 0, 0, {problem_.m, own.count}, own.begin, problem_.n});
     }
     layout_.symmetric_outputs = {{problem_.m, problem_.n}};
     layout_.waits_done = world_ > 1;
-    add(own.count, problem_.n, target, everywhere);
+    GemmRegionTarget target = plain_target();
+    target.b_row_begin = narrow(own.begin);
+    target.reduce = world_ > 1 ? 1 : 0;
+    add(problem_.m, own.count, target, everywhere);
+  }
+
+  void share_depth() {
+    layout_.a = {problem_.m, problem_.k / world_};
+    layout_.b = {problem_.n, problem_.k / world_};
+  }
+
+  struct ColumnRange {
+    std::int64_t begin;
+    std::int64_t count;
+  };
+
+  /// Columns that a rank owns, in units of 8 for the copy engine.
+  [[nodiscard]] ColumnRange columns_of(int rank) const {
+    const RowRange units = row_range(problem_.n / 8, rank, world_);
+    return {units.begin * 8, units.count * 8};
   }
 
   /// Every rank computes every tile's partial sums, sends them to all peers and adds up what they sent.
   void exchange() {
-    layout_.a = {problem_.m, problem_.k / world_};
-    layout_.b = {problem_.n, problem_.k / world_};
+    share_depth();
     layout_.slot_rows = problem_.m;
     layout_.slots = {problem_.m * (world_ - 1), problem_.n};
     layout_.symmetric_outputs = {{problem_.m, problem_.n}};
@@ -154,16 +188,12 @@ class LayoutBuilder {
     layout_.outputs.push_back({Place::symmetric, rank_, 0, 0, whole});
   }
 
-  void add_partial_region(int owner) {
-    const RowRange rows = rows_of(owner);
-    GemmRegionTarget target = plain_target();
-    target.a_row_begin = narrow(rows.begin);
+  void add_partial_region(int owner, GemmRegionTarget target, const MatrixShape& shape) {
     target.raw = 1;
     target.signal_rank = owner;
-    target.signal_begin = static_cast<std::uint32_t>(half_tiles(rows.count, problem_.n, plan_) * rank_);
+    target.signal_begin = static_cast<std::uint32_t>(half_tiles(shape.rows, shape.columns, plan_) * rank_);
     const int slot = rank_ < owner ? rank_ : rank_ - 1;
-    add(rows.count, problem_.n, target,
-        {{Place::slot, owner, 0, slot * layout_.slot_rows, {rows.count, problem_.n}}});
+    add(shape.rows, shape.columns, target, {{Place::slot, owner, 0, slot * layout_.slot_rows, shape}});
   }
 
   /// Local rows first, then those of the peers in the order in which they push: the next rank's predecessor is this one.

@@ -30,6 +30,8 @@ struct OutputTarget {
   int part = 0;
   std::int64_t row_begin = 0;  // rows of the destination before the first one written
   MatrixShape shape;           // what may be written: stores beyond it are clipped
+  std::int64_t column_begin = 0;
+  std::int64_t pitch = 0;      // columns from one row to the next; 0: those of the shape
 };
 
 /// Rows of the caller's own matrix that one region writes.

@@ -79,21 +79,27 @@ void check_plan(const Problem& problem, const Plan& plan) {
 /// operand loads behind it are late; measured on 8192 x 8192 x 8192, reduce-scatter over GEMM alone: 1.11 at the full rate,
 /// 1.05 at 0.72 of it.
 constexpr double drain_share = 0.72;
+/// With two waves of tiles or fewer the last stores end the operation, and late loads are the lesser evil: 2048 x 4096 x 4096
+/// took 69 us at 0.72 and 62 us at 0.97.
+constexpr double drain_share_of_few_waves = 0.97;
 constexpr double drain_bytes_per_ns = 373.4;  // two H200, profiles/h200x2.json; 1 GB/s is 1 byte/ns
 
 /// Time in which all CTAs together may store `bytes` each.
-int interval_ns(double bytes, int issuers) {
-  return static_cast<int>(bytes * issuers / (drain_share * drain_bytes_per_ns));
+int interval_ns(double bytes, int issuers, double share) {
+  return static_cast<int>(bytes * issuers / (share * drain_bytes_per_ns));
 }
 
 void fill_intervals(const Problem& problem, Plan& plan, int world) {
   const int peers = world - 1;
   if (plan.store_interval_ns < 0) {
     const int copies = problem.operation == Operation::all_reduce ? std::max(1, peers) : 1;
-    plan.store_interval_ns = world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers);
+    const std::int64_t waves = columns_of_slowest(local_shape(problem, world), plan.tile_columns, plan.issuers) /
+                               plan.tile_columns;
+    const double share = waves <= 2 ? drain_share_of_few_waves : drain_share;
+    plan.store_interval_ns = world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share);
   }
   if (plan.push_interval_ns < 0) {
-    plan.push_interval_ns = world == 1 ? 0 : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers);
+    plan.push_interval_ns = world == 1 ? 0 : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, drain_share);
   }
 }
 
@@ -104,7 +110,7 @@ std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
          (pushes_shard ? kernels::push_bytes : 0) + barrier_bytes;
 }
 
-constexpr std::int64_t one_shot_rows = 256;
+constexpr std::int64_t one_shot_rows = 128;
 
 Plan make_plan(const Problem& problem, int world, int multiprocessors) {
   Plan plan;
@@ -121,8 +127,7 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
   }
   const std::int64_t row_tiles = (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows;
   if (row_tiles < 2) {
-    plan.cluster_rows = 1;
-    plan.cluster_columns = shape.columns > plan.tile_columns ? 2 : 1;
+    plan.cluster_rows = 1;  // sharing A between columns was slower: A is small, and one more CTA has to be waited for
   }
   if (problem.operation == Operation::all_reduce && problem.m <= one_shot_rows) {
     // Few rows: latency counts, not volume, and nothing follows that unpaced stores could hold up.

@@ -26,6 +26,7 @@ using gemm::Operation;
 using gemm_test::Call;
 using gemm_test::Case;
 using gemm_test::complaint_about;
+using gemm_test::FusedOperation;
 using gemm_test::make_case;
 using gemm_test::make_heads;
 using gemm_test::make_problem;
@@ -47,11 +48,13 @@ std::string complaint(Function&& function) {
 }
 
 /// One CTA of each rank, so that it meets its waits one after the other.
-Case small_case(Operation operation, int world) {
+Case small_case(const FusedOperation& fused, int world) {
+  const Operation operation = fused.operation;
   Plan plan;
   plan.tile_columns = 128;
   plan.cluster_rows = 1;
   plan.issuers = 1;
+  plan.all_reduce = fused.all_reduce;
   const auto problem = operation == Operation::all_to_all ? make_heads(200, world, 128, 72)
                                                           : make_problem(operation, 200, 136 * world, 72 * world);
   return make_case(problem, world, plan);
@@ -62,13 +65,10 @@ const char* first_wait(Operation operation) {
   return operation == Operation::all_gather ? "gathered chunk" : "peer entry";
 }
 
-std::string name_of(const testing::TestParamInfo<Operation>& info) { return gemm::operation_name(info.param); }
+std::string name_of(const testing::TestParamInfo<FusedOperation>& info) { return info.param.name(); }
 
-class GemmFaults : public testing::TestWithParam<Operation> {};
-INSTANTIATE_TEST_SUITE_P(All, GemmFaults,
-                         testing::Values(Operation::reduce_scatter, Operation::all_gather, Operation::all_reduce,
-                                         Operation::all_to_all),
-                         name_of);
+class GemmFaults : public testing::TestWithParam<FusedOperation> {};
+INSTANTIATE_TEST_SUITE_P(All, GemmFaults, testing::ValuesIn(gemm_test::fused_operations), name_of);
 
 void expect_right_call(const Case& which, Ranks& ranks, std::uint64_t seed) {
   const Call call(which, ranks.devices(), seed);
@@ -126,9 +126,10 @@ TEST_P(GemmFaults, APeerThatNeverComesOnTwoGpus) {
 /// With all CTAs at work any of them may be the first to give up, at any of its waits.
 TEST_P(GemmFaults, APeerThatNeverComesWithAllCtas) {
   SKIP_WITHOUT_HOPPER(2);
-  const auto problem =
-      GetParam() == Operation::all_to_all ? make_heads(3000, 8, 128, 200) : make_problem(GetParam(), 3000, 3072, 400);
-  const Case which = make_case(problem, 2);
+  const auto problem = GetParam().operation == Operation::all_to_all
+                           ? make_heads(3000, 8, 128, 200)
+                           : make_problem(GetParam().operation, 3000, 3072, 400);
+  const Case which = make_case(problem, 2, GetParam().all_reduce);
   Ranks ranks(which, {0, 1}, time_out);
   expect_right_call(which, ranks, 1);
   EXPECT_THAT(complaint_of_lonely_rank(which, ranks), ContainsRegex("rank 0 waited [0-9]+ us for rank 1 in call 2"));
@@ -168,9 +169,9 @@ TEST_P(GemmFaults, APeerThatDiesInTheMiddle) {
                        cudaMemcpyHostToDevice),
             cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  const char* site = GetParam() == Operation::all_gather   ? "gathered chunk"
-                     : GetParam() == Operation::all_to_all ? "peer done"
-                                                           : "partial tile";
+  const char* site = GetParam().operation == Operation::all_gather   ? "gathered chunk"
+                     : GetParam().operation == Operation::all_to_all ? "peer done"
+                                                                     : "partial tile";
   EXPECT_THAT(complaint_of_lonely_rank(which, ranks),
               ContainsRegex(std::string("rank 0 waited [0-9]+ us for rank 1 in call 1 and gave up: ") + site));
   Gemm::reset(ranks.handles());
@@ -182,9 +183,10 @@ TEST_P(GemmFaults, APeerThatDiesInTheMiddle) {
 
 TEST_P(GemmFaults, APeerThatComesLate) {
   SKIP_WITHOUT_HOPPER(2);
-  const auto problem =
-      GetParam() == Operation::all_to_all ? make_heads(1000, 4, 128, 200) : make_problem(GetParam(), 1000, 1040, 400);
-  const Case which = make_case(problem, 2);
+  const auto problem = GetParam().operation == Operation::all_to_all
+                           ? make_heads(1000, 4, 128, 200)
+                           : make_problem(GetParam().operation, 1000, 1040, 400);
+  const Case which = make_case(problem, 2, GetParam().all_reduce);
   Ranks ranks(which, {0, 1});
   for (int late = 0; late < 2; ++late) {
     const Call call(which, ranks.devices(), static_cast<std::uint64_t>(late));
@@ -223,7 +225,7 @@ TEST_P(GemmFaults, ARankThatRunsAhead) {
 
 TEST(GemmRefusals, RanksThatDisagreeAreNamedWithBothShapes) {
   SKIP_WITHOUT_HOPPER(1);
-  const Case which = small_case(Operation::reduce_scatter, 2);
+  const Case which = small_case({Operation::reduce_scatter}, 2);
   auto heap = PeerAccessHeap::create({0, 0}, std::size_t{64} << 20U);
   Gemm first(heap.rank(0), which.cell.problem, which.plan);
   const auto refusal_of = [&](const std::function<void(gemm::Problem&, Plan&)>& change) {
@@ -254,7 +256,7 @@ TEST(GemmRefusals, RanksThatDisagreeAreNamedWithBothShapes) {
 
 TEST(GemmRefusals, ALaunchBeforeAllRanksAreMade) {
   SKIP_WITHOUT_HOPPER(1);
-  const Case which = small_case(Operation::reduce_scatter, 2);
+  const Case which = small_case({Operation::reduce_scatter}, 2);
   auto heap = PeerAccessHeap::create({0, 0}, std::size_t{64} << 20U);
   Gemm first(heap.rank(0), which.cell.problem, which.plan);
   const Call call(which, {0, 0}, 1);
@@ -268,7 +270,7 @@ TEST(GemmRefusals, AHeapThatIsTooSmall) {
   SKIP_WITHOUT_HOPPER(1);
   for (const Operation operation :
        {Operation::reduce_scatter, Operation::all_gather, Operation::all_reduce, Operation::all_to_all}) {
-    const Case which = small_case(operation, 2);
+    const Case which = small_case({operation}, 2);
     const std::size_t bytes = gemm::heap_bytes(which.cell.problem, which.plan, 2) - HeapRank::default_alignment;
     auto heap = PeerAccessHeap::create({0, 0}, bytes);
     for (int rank = 0; rank < 2; ++rank) {
@@ -286,7 +288,7 @@ TEST(GemmRefusals, AHeapThatIsTooSmall) {
 
 TEST(GemmRefusals, AProblemThatBreaksARule) {
   SKIP_WITHOUT_HOPPER(1);
-  const Case which = small_case(Operation::reduce_scatter, 2);
+  const Case which = small_case({Operation::reduce_scatter}, 2);
   auto heap = PeerAccessHeap::create({0, 0}, std::size_t{64} << 20U);
   gemm::Problem problem = which.cell.problem;
   problem.k = 152;
@@ -354,7 +356,7 @@ TEST(GemmRefusals, WeightsOfHeadStepsThatAreMissing) {
 
 TEST(GemmRefusals, CommonLaunchesThatLackARank) {
   SKIP_WITHOUT_HOPPER(1);
-  const Case which = small_case(Operation::all_gather, 2);
+  const Case which = small_case({Operation::all_gather}, 2);
   Ranks ranks(which, {0, 0});
   const Call call(which, ranks.devices(), 1);
   const std::vector<Gemm*> all = ranks.handles();
@@ -372,11 +374,11 @@ TEST(GemmRefusals, CommonLaunchesThatLackARank) {
 
 TEST(GemmRefusals, OutputsThatAreNotThere) {
   SKIP_WITHOUT_HOPPER(1);
-  Ranks reduce(small_case(Operation::all_reduce, 2), {0, 0});
+  Ranks reduce(small_case({Operation::all_reduce}, 2), {0, 0});
   EXPECT_NE(reduce[0].output(0), nullptr);
   EXPECT_THAT(complaint<InputError>([&] { static_cast<void>(reduce[0].output(1)); }), HasSubstr("output 1: it has 1"));
   EXPECT_THAT(complaint<InputError>([&] { static_cast<void>(reduce[0].output(-1)); }), HasSubstr("output -1"));
-  Ranks scatter(small_case(Operation::reduce_scatter, 2), {0, 0});
+  Ranks scatter(small_case({Operation::reduce_scatter}, 2), {0, 0});
   EXPECT_THAT(complaint<InputError>([&] { static_cast<void>(scatter[0].output()); }), HasSubstr("it has 0"));
 }
 

@@ -113,9 +113,16 @@ Case make_case(const gemm::Problem& problem, int ranks, const Plan& plan) {
   return {{problem, ranks}, gemm::complete_plan(problem, plan, ranks, multiprocessors())};
 }
 
-Case make_case(const gemm::Problem& problem, int ranks) {
+Case make_case(const gemm::Problem& problem, int ranks, AllReduceAlgorithm all_reduce) {
   gemm::check_problem(problem, ranks);
-  return {{problem, ranks}, gemm::make_plan(problem, ranks, multiprocessors())};
+  Case made{{problem, ranks}, gemm::make_plan(problem, ranks, multiprocessors())};
+  made.plan.all_reduce = all_reduce;
+  return made;
+}
+
+std::string FusedOperation::name() const {
+  const bool exchanges = operation == Operation::all_reduce && all_reduce == AllReduceAlgorithm::one_shot;
+  return gemm::operation_name(operation) + (exchanges ? "_one_shot" : "");
 }
 
 gemm::Problem make_problem(Operation operation, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -144,7 +151,9 @@ Plan random_plan(const gemm::Problem& problem, Random& random) {
   }
   plan.cluster_rows = random.between(1, 2);
   plan.cluster_columns = plan.cluster_rows == 2 ? 1 : random.between(1, 2);
-  plan.staging_chunks = random.between(1, 4);
+  plan.staging_chunks = random.between(0, 4);
+  plan.store_interval_ns = random.of({-1, 0, 700});
+  plan.push_interval_ns = random.of({-1, 0, 700});
   plan.window = random.of({0, 1, 2, 4});
   plan.store_rows = random.of({16, 32, 64});
   plan.stages = random.of({0, 2, 3});
@@ -157,7 +166,8 @@ Plan random_plan(const gemm::Problem& problem, Random& random) {
 
 }  // namespace
 
-Case random_case(Operation operation, int ranks, Random& random) {
+Case random_case(const FusedOperation& fused, int ranks, Random& random) {
+  const Operation operation = fused.operation;
   const std::int64_t m = random.between(0, 3) == 0 ? random.between(1, 2 * ranks) : random.between(1, 700);
   const bool sums = operation == Operation::reduce_scatter || operation == Operation::all_reduce;
   const std::int64_t k = sums ? 8 * ranks * random.between(1, 320 / ranks / 8 + 8) : 8 * random.between(1, 48);
@@ -171,9 +181,12 @@ Case random_case(Operation operation, int ranks, Random& random) {
   }
   problem.bias = random.between(0, 1) == 0;
   problem.activation = random.of({gemm::Activation::none, gemm::Activation::none, gemm::Activation::silu});
-  // The plan of the rule in one case of four.
-  return random.between(0, 3) == 0 ? make_case(problem, ranks)
-                                   : make_case(problem, ranks, random_plan(problem, random));
+  if (random.between(0, 3) == 0) {
+    return make_case(problem, ranks, fused.all_reduce);
+  }
+  Plan plan = random_plan(problem, random);
+  plan.all_reduce = fused.all_reduce;
+  return make_case(problem, ranks, plan);
 }
 
 std::vector<ResultShape> result_shapes(const GemmCell& cell, int rank) {

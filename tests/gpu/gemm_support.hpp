@@ -49,15 +49,28 @@ struct Case {
 
 /// Fills in what the plan leaves open, for GPU 0.
 [[nodiscard]] Case make_case(const gemm::Problem& problem, int ranks, const Plan& plan);
-/// The plan of the rule.
-[[nodiscard]] Case make_case(const gemm::Problem& problem, int ranks);
+/// The plan of the rule, but for the algorithm of an all-reduce.
+[[nodiscard]] Case make_case(const gemm::Problem& problem, int ranks,
+                             AllReduceAlgorithm all_reduce = AllReduceAlgorithm::two_shot);
 
 [[nodiscard]] gemm::Problem make_problem(gemm::Operation operation, std::int64_t m, std::int64_t n, std::int64_t k);
 /// Q, K and V with so many heads each, norm and rotary embedding on Q and K.
 [[nodiscard]] gemm::Problem make_heads(std::int64_t m, int heads, int head_dim, std::int64_t k);
 
+/// An operation as the tests distinguish them.
+struct FusedOperation {
+  gemm::Operation operation = gemm::Operation::gemm;
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::two_shot;
+  [[nodiscard]] std::string name() const;
+};
+inline constexpr FusedOperation fused_operations[] = {{gemm::Operation::reduce_scatter},
+                                                      {gemm::Operation::all_gather},
+                                                      {gemm::Operation::all_reduce, AllReduceAlgorithm::two_shot},
+                                                      {gemm::Operation::all_reduce, AllReduceAlgorithm::one_shot},
+                                                      {gemm::Operation::all_to_all}};
+
 /// A small problem and plan: tails in every extent, sometimes ranks without rows.
-[[nodiscard]] Case random_case(gemm::Operation operation, int ranks, Random& random);
+[[nodiscard]] Case random_case(const FusedOperation& fused, int ranks, Random& random);
 
 /// One rank's operands as they were rounded to bf16.
 struct HostOperands {

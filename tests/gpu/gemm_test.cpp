@@ -22,6 +22,7 @@ using gemm::Operation;
 using gemm_test::Call;
 using gemm_test::Case;
 using gemm_test::complaint_about;
+using gemm_test::FusedOperation;
 using gemm_test::make_case;
 using gemm_test::make_heads;
 using gemm_test::make_problem;
@@ -48,29 +49,31 @@ void expect_right(const Case& which, const std::vector<int>& devices, int calls,
   EXPECT_TRUE(ranks.guards_are_untouched());
 }
 
-std::string name_of(const testing::TestParamInfo<Operation>& info) { return gemm::operation_name(info.param); }
+std::string name_of(const testing::TestParamInfo<FusedOperation>& info) { return info.param.name(); }
 
-class GemmOperation : public testing::TestWithParam<Operation> {};
-class FusedGemm : public testing::TestWithParam<Operation> {};
+class GemmOperation : public testing::TestWithParam<FusedOperation> {};
+class FusedGemm : public testing::TestWithParam<FusedOperation> {};
 
-INSTANTIATE_TEST_SUITE_P(All, GemmOperation,
-                         testing::Values(Operation::gemm, Operation::reduce_scatter, Operation::all_gather,
-                                         Operation::all_reduce, Operation::all_to_all),
-                         name_of);
-INSTANTIATE_TEST_SUITE_P(All, FusedGemm,
-                         testing::Values(Operation::reduce_scatter, Operation::all_gather, Operation::all_reduce,
-                                         Operation::all_to_all),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Local, GemmOperation, testing::Values(FusedOperation{}), name_of);
+INSTANTIATE_TEST_SUITE_P(Fused, GemmOperation, testing::ValuesIn(gemm_test::fused_operations), name_of);
+INSTANTIATE_TEST_SUITE_P(All, FusedGemm, testing::ValuesIn(gemm_test::fused_operations), name_of);
+
+/// A problem of this operation; of an all-to-all with so many heads in each of three parts.
+gemm::Problem problem_of(const FusedOperation& fused, std::int64_t m, std::int64_t n, std::int64_t k, int heads,
+                         int head_dim = 128) {
+  return fused.operation == Operation::all_to_all ? make_heads(m, heads, head_dim, k)
+                                                  : make_problem(fused.operation, m, n, k);
+}
 
 // ---- random shapes and plans
 // -----------------------------------------------------------------------------------------
 
 TEST_P(GemmOperation, RandomShapesOnVirtualRanks) {
   SKIP_WITHOUT_HOPPER(1);
-  Random random(100 + static_cast<std::uint64_t>(GetParam()));
+  Random random(100 + static_cast<std::uint64_t>(GetParam().operation));
   for (int world = 1; world <= max_world; ++world) {
     for (int repetition = 0; repetition < 3; ++repetition) {
-      const int ranks = GetParam() == Operation::gemm ? 1 : world;
+      const int ranks = GetParam().operation == Operation::gemm ? 1 : world;
       expect_right(gemm_test::random_case(GetParam(), ranks, random), virtual_ranks(ranks), 3,
                    static_cast<std::uint64_t>(world * 10 + repetition));
     }
@@ -79,7 +82,7 @@ TEST_P(GemmOperation, RandomShapesOnVirtualRanks) {
 
 TEST_P(FusedGemm, RandomShapesOnTwoGpus) {
   SKIP_WITHOUT_HOPPER(2);
-  Random random(200 + static_cast<std::uint64_t>(GetParam()));
+  Random random(200 + static_cast<std::uint64_t>(GetParam().operation));
   for (std::uint64_t repetition = 0; repetition < 15; ++repetition) {
     expect_right(gemm_test::random_case(GetParam(), 2, random), {0, 1}, 4, repetition);
   }
@@ -88,13 +91,12 @@ TEST_P(FusedGemm, RandomShapesOnTwoGpus) {
 /// The rule's plan on a shape that fills the GPU several times over.
 TEST_P(GemmOperation, ManyTiles) {
   SKIP_WITHOUT_HOPPER(1);
-  const bool fused = GetParam() != Operation::gemm;
+  const bool fused = GetParam().operation != Operation::gemm;
   const int world = fused ? 2 : 1;
-  const auto problem =
-      GetParam() == Operation::all_to_all ? make_heads(3000, 12, 128, 320) : make_problem(GetParam(), 3000, 4624, 640);
-  expect_right(make_case(problem, world), virtual_ranks(world), 2, 1);
+  const auto problem = problem_of(GetParam(), 3000, 4624, 640, 12, 128);
+  expect_right(make_case(problem, world, GetParam().all_reduce), virtual_ranks(world), 2, 1);
   if (fused && gemm_test::unavailable_reason(2).empty()) {
-    expect_right(make_case(problem, 2), {0, 1}, 4, 2);
+    expect_right(make_case(problem, 2, GetParam().all_reduce), {0, 1}, 4, 2);
   }
 }
 
@@ -104,23 +106,20 @@ TEST_P(GemmOperation, ManyTiles) {
 TEST_P(FusedGemm, RanksWithoutRows) {
   SKIP_WITHOUT_HOPPER(1);
   for (const std::int64_t m : {1, 3, 5}) {  // of 4 ranks three, one and one have none
-    const auto problem =
-        GetParam() == Operation::all_to_all ? make_heads(m, 4, 64, 72) : make_problem(GetParam(), m, 160, 288);
-    expect_right(make_case(problem, 4), virtual_ranks(4), 3, static_cast<std::uint64_t>(m));
+    const auto problem = problem_of(GetParam(), m, 160, 288, 4, 64);
+    expect_right(make_case(problem, 4, GetParam().all_reduce), virtual_ranks(4), 3, static_cast<std::uint64_t>(m));
   }
   if (gemm_test::unavailable_reason(2).empty()) {
-    const auto problem =
-        GetParam() == Operation::all_to_all ? make_heads(1, 4, 128, 72) : make_problem(GetParam(), 1, 160, 288);
-    expect_right(make_case(problem, 2), {0, 1}, 3, 9);
+    const auto problem = problem_of(GetParam(), 1, 160, 288, 4, 128);
+    expect_right(make_case(problem, 2, GetParam().all_reduce), {0, 1}, 3, 9);
   }
 }
 
 /// The cooperative kernel with a world of one: nobody to wait for.
 TEST_P(GemmOperation, ACommonLaunchOfOneRank) {
   SKIP_WITHOUT_HOPPER(1);
-  const auto problem =
-      GetParam() == Operation::all_to_all ? make_heads(150, 2, 128, 72) : make_problem(GetParam(), 150, 144, 72);
-  const Case which = make_case(problem, 1);
+  const auto problem = problem_of(GetParam(), 150, 144, 72, 2, 128);
+  const Case which = make_case(problem, 1, GetParam().all_reduce);
   Ranks ranks(which, {0});
   const Call call(which, {0}, 1);
   const std::vector<Gemm*> handles = ranks.handles();
@@ -134,13 +133,13 @@ TEST_P(GemmOperation, ACommonLaunchOfOneRank) {
 /// Tiles of one k-block: the loader is several tiles ahead of those that multiply.
 TEST_P(GemmOperation, ShortDepthAndFewCtas) {
   SKIP_WITHOUT_HOPPER(1);
-  const int world = GetParam() == Operation::gemm ? 1 : 2;
-  const auto problem =
-      GetParam() == Operation::all_to_all ? make_heads(900, 4, 64, 8) : make_problem(GetParam(), 900, 1296, 8 * world);
+  const int world = GetParam().operation == Operation::gemm ? 1 : 2;
+  const auto problem = problem_of(GetParam(), 900, 1296, 8 * world, 4, 64);
   for (const int tile_columns : {64, 128, 256}) {
     Plan plan;
     plan.tile_columns = tile_columns;
     plan.issuers = 2;
+    plan.all_reduce = GetParam().all_reduce;
     expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, 3);
   }
 }
@@ -189,16 +188,16 @@ TEST(Gemm, OperandsOnSixteenBytes) {
 
 TEST_P(GemmOperation, BiasAndActivations) {
   SKIP_WITHOUT_HOPPER(1);
-  const int world = GetParam() == Operation::gemm ? 1 : 3;
+  const int world = GetParam().operation == Operation::gemm ? 1 : 3;
   std::uint64_t seed = 0;
   for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
     for (const int tile_columns : {128, 256}) {
-      auto problem =
-          GetParam() == Operation::all_to_all ? make_heads(301, 3, 128, 200) : make_problem(GetParam(), 301, 312, 264);
+      auto problem = problem_of(GetParam(), 301, 312, 264, 3, 128);
       problem.bias = true;
       problem.activation = activation;
       Plan plan;
       plan.tile_columns = tile_columns;
+      plan.all_reduce = GetParam().all_reduce;
       expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, ++seed);
     }
   }
@@ -325,9 +324,8 @@ TEST(Gemm, ReplaysOfAGraph) {
 
 TEST_P(FusedGemm, ReplaysOfAGraphOnTwoGpus) {
   SKIP_WITHOUT_HOPPER(2);
-  const auto problem =
-      GetParam() == Operation::all_to_all ? make_heads(501, 4, 128, 264) : make_problem(GetParam(), 501, 1040, 272);
-  expect_right_replays(make_case(problem, 2), {0, 1});
+  const auto problem = problem_of(GetParam(), 501, 1040, 272, 4, 128);
+  expect_right_replays(make_case(problem, 2, GetParam().all_reduce), {0, 1});
 }
 
 // ---- injected delays
@@ -379,7 +377,7 @@ void expect_right_in_spite_of_delays(const Case& which, const std::vector<int>& 
   }
 }
 
-Case case_for_delays(Operation operation, int world, int cluster_rows, int cluster_columns) {
+Case case_for_delays(const FusedOperation& fused, int world, int cluster_rows, int cluster_columns) {
   Plan plan;
   plan.tile_columns = 128;
   plan.cluster_rows = cluster_rows;
@@ -389,9 +387,9 @@ Case case_for_delays(Operation operation, int world, int cluster_rows, int clust
   plan.staging_chunks = 2;
   plan.group_rows = 2;
   plan.chunk_depth = 64;
+  plan.all_reduce = fused.all_reduce;
   // An odd number of tiles along the columns: of the last cluster one CTA has nothing to store.
-  const auto problem = operation == Operation::all_to_all ? make_heads(390, world, 128, 136)
-                                                          : make_problem(operation, 390, 264 * world, 256);
+  const auto problem = problem_of(fused, 390, 264 * world, fused.operation == Operation::all_to_all ? 136 : 256, world);
   return make_case(problem, world, plan);
 }
 

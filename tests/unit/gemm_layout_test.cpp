@@ -48,6 +48,11 @@ struct World {
   [[nodiscard]] const Problem& problem() const { return cell.problem; }
   [[nodiscard]] const Layout& of(int rank) const { return layouts[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] RowRange rows_of(int rank) const { return row_range(cell.problem.m, rank, cell.ranks); }
+  /// All-reduce in one shot: every rank adds up everything.
+  [[nodiscard]] bool exchanges() const {
+    return cell.problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot &&
+           cell.ranks > 1;
+  }
   [[nodiscard]] std::string text() const {
     return statement(cell.problem, plan) + " on " + std::to_string(cell.ranks) + " ranks";
   }
@@ -56,7 +61,11 @@ struct World {
 Problem random_problem(Operation operation, int world, Random& random) {
   Problem problem;
   problem.operation = operation;
-  problem.m = random.between(0, 2) == 0 ? random.between(1, 2 * world) : 2 * random.between(0, 300) + 1;
+  // Ranks without rows; odd numbers of them; the last rank with a row of tiles less than the others.
+  const int kind = random.between(0, 2);
+  problem.m = kind == 0   ? random.between(1, 2 * world)
+              : kind == 1 ? 2 * random.between(0, 300) + 1
+                          : 129 * world - random.between(0, world - 1);
   problem.n = 8 * world * random.between(1, 12);
   problem.k = 8 * world * random.between(1, 20);
   if (operation == Operation::all_to_all) {
@@ -82,6 +91,7 @@ World random_world(Operation operation, int world, Random& random) {
   made.plan.cluster_columns = made.plan.cluster_rows == 2 ? 1 : random.between(1, 2);
   made.plan.chunk_rows = 128 * random.between(1, 2);
   made.plan.chunk_depth = 64 * random.between(0, 3);
+  made.plan.all_reduce = random.between(0, 1) == 0 ? AllReduceAlgorithm::one_shot : AllReduceAlgorithm::two_shot;
   made.plan = complete_plan(problem, made.plan, world, 132);
   for (int rank = 0; rank < world; ++rank) {
     made.layouts.push_back(make_layout(problem, made.plan, rank, world));
@@ -166,7 +176,7 @@ TEST(GemmLayout, SlotsOfDifferentSourcesAreApartAndEachIsFilled) {
   for_random_worlds({Operation::reduce_scatter, Operation::all_reduce}, [](const World& world) {
     for (int owner = 0; owner < world.cell.ranks; ++owner) {
       const Layout& layout = world.of(owner);
-      const std::int64_t own_rows = world.rows_of(owner).count;
+      const std::int64_t own_rows = world.exchanges() ? world.problem().m : world.rows_of(owner).count;
       ASSERT_EQ(layout.slots.rows, layout.slot_rows * (world.cell.ranks - 1));
       std::vector<int> written(static_cast<std::size_t>(layout.slots.rows), 0);
       for (int source = 0; source < world.cell.ranks; ++source) {
@@ -240,6 +250,15 @@ void expect_products(const World& world, int rank, std::size_t region, int desti
   }
 }
 
+/// Row of the destination's result that the first one written is: a slot holds the owner's rows alone.
+std::int64_t first_row_of(const World& world, const OutputTarget& output) {
+  if (output.place == Place::symmetric) {
+    return output.row_begin;
+  }
+  const bool counts_from_own_rows = world.problem().operation == Operation::all_reduce && !world.exchanges();
+  return counts_from_own_rows ? world.rows_of(output.rank).begin : 0;
+}
+
 TEST(GemmLayout, RegionsMultiplyTheRightRows) {
   for_random_worlds(
       {operations[0], operations[1], operations[2], operations[3], operations[4]}, [](const World& world) {
@@ -261,11 +280,7 @@ TEST(GemmLayout, RegionsMultiplyTheRightRows) {
               const OutputTarget& output = layout.outputs.at(first + copy);
               EXPECT_EQ(output.shape.rows, shape.rows);
               remote = remote || output.rank != rank;
-              // A slot's rows are the owner's; in an all-reduce the result counts from the first row of all.
-              const std::int64_t begin = output.place == Place::symmetric ? output.row_begin
-                                         : world.problem().operation == Operation::all_reduce
-                                             ? world.rows_of(output.rank).begin
-                                             : 0;
+              const std::int64_t begin = first_row_of(world, output);
               expect_products(world, rank, region, output.rank, static_cast<std::size_t>(output.part), begin);
             }
             EXPECT_EQ(target.remote != 0, remote);
@@ -279,6 +294,9 @@ TEST(GemmLayout, RegionsMultiplyTheRightRows) {
 
 TEST(GemmLayout, PeersComeFirstRotatedAndTheOwnRegionLast) {
   for_random_worlds({Operation::reduce_scatter, Operation::all_reduce, Operation::all_to_all}, [](const World& world) {
+    if (world.exchanges()) {
+      return;  // one region, which goes to all
+    }
     const int ranks = world.cell.ranks;
     const std::size_t parts = std::max<std::size_t>(world.problem().parts.size(), 1);
     for (std::size_t region = 0; region < static_cast<std::size_t>(ranks) * parts; ++region) {
@@ -294,6 +312,31 @@ TEST(GemmLayout, PeersComeFirstRotatedAndTheOwnRegionLast) {
         EXPECT_EQ(target.raw != 0, reduces && !last);  // bias and activation belong to the full sum
       }
       EXPECT_EQ(destinations.size(), static_cast<std::size_t>(ranks)) << "two ranks store to one peer at once";
+    }
+  });
+}
+
+TEST(GemmLayout, AnExchangeGoesToAllPeersAndEndsAtHome) {
+  for_random_worlds({Operation::all_reduce}, [](const World& world) {
+    for (int rank = 0; rank < world.cell.ranks && world.exchanges(); ++rank) {
+      const Layout& layout = world.of(rank);
+      ASSERT_EQ(layout.targets.size(), 1U);
+      const GemmRegionTarget& target = layout.targets[0];
+      EXPECT_EQ(target.exchange, 1);
+      EXPECT_EQ(target.reduce, 1);
+      EXPECT_EQ(target.raw, 0);
+      std::set<int> peers;
+      for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
+        const OutputTarget& output = layout.outputs.at(static_cast<std::size_t>(target.output_map + copy));
+        EXPECT_EQ(output.place, Place::slot);
+        EXPECT_NE(output.rank, rank);
+        peers.insert(output.rank);
+      }
+      EXPECT_EQ(peers.size(), static_cast<std::size_t>(world.cell.ranks - 1));
+      const OutputTarget& sum = layout.outputs.at(static_cast<std::size_t>(target.final_map));
+      EXPECT_EQ(sum.place, Place::symmetric);
+      EXPECT_EQ(sum.rank, rank);
+      EXPECT_FALSE(layout.targets_remote(static_cast<std::size_t>(target.final_map)));
     }
   });
 }
@@ -345,7 +388,7 @@ FlagsBySource raised_flags(const World& world, int owner) {
   FlagsBySource flags;
   for (int source = 0; source < world.cell.ranks; ++source) {
     for_each_half_tile(world.of(source), [&](const GemmTile&, const GemmRegionTarget& target, std::int64_t flag) {
-      if (target.signal_rank == owner) {
+      if (target.signal_rank == owner || (target.exchange != 0 && source != owner)) {
         flags[source].insert(target.signal_begin + flag);
       }
     });

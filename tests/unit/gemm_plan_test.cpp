@@ -105,6 +105,27 @@ TEST(GemmPlan, ChunksAreNoDeeperThanTheOperand) {
   EXPECT_EQ(complete_plan(problem, plan, 2, multiprocessors).chunk_depth, 64);
 }
 
+TEST(GemmPlan, FieldsLeftToTheRuleAreFilledIn) {
+  for (const int tile_columns : {64, 128, 256}) {
+    Plan plan;
+    plan.tile_columns = tile_columns;
+    const Plan alone = complete_plan(make_problem(Operation::gemm, 300, 512, 64), plan, 1, multiprocessors);
+    EXPECT_EQ(alone.staging_chunks, tile_columns / 64);  // a whole tile
+    EXPECT_EQ(alone.store_interval_ns, 0);
+    EXPECT_EQ(alone.push_interval_ns, 0);
+    const Plan fused = complete_plan(make_problem(Operation::all_gather, 300, 1024, 64), plan, 2, multiprocessors);
+    EXPECT_GT(fused.store_interval_ns, 0);
+    EXPECT_GT(fused.push_interval_ns, 0);
+  }
+}
+
+TEST(GemmPlan, FewRowsAreReducedInOneShot) {
+  EXPECT_EQ(make_plan(make_problem(Operation::all_reduce, 16, 8192, 8192), 2, multiprocessors).all_reduce,
+            AllReduceAlgorithm::one_shot);
+  EXPECT_EQ(make_plan(make_problem(Operation::all_reduce, 8192, 8192, 8192), 2, multiprocessors).all_reduce,
+            AllReduceAlgorithm::two_shot);
+}
+
 TEST(GemmPlan, StagesTakeWhatSharedMemoryIsLeft) {
   const Problem problem = make_problem(Operation::all_gather, 4096, 4096, 4096);
   for (const int tile_columns : {64, 128, 256}) {
@@ -139,8 +160,8 @@ TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {
   const auto refused = [&](auto change) { return refusal(problem, 1, change); };
   EXPECT_THAT(refused([](Plan& plan) { plan.tile_columns = 96; }),
               HasSubstr("tile_columns is 96: it must be 64, 128 or 256"));
-  EXPECT_THAT(refused([](Plan& plan) { plan.staging_chunks = 0; }),
-              HasSubstr("staging_chunks is 0: it must be between 1 and 4"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.staging_chunks = -1; }),
+              HasSubstr("staging_chunks is -1: it must be between 1 and 4"));
   EXPECT_THAT(refused([](Plan& plan) { plan.staging_chunks = 5; }), HasSubstr("staging_chunks is 5"));
   EXPECT_THAT(refused([](Plan& plan) { plan.cluster_columns = 2; }),
               AllOf(HasSubstr("cluster_rows x cluster_columns is 4"), HasSubstr("one or two CTAs")));
@@ -168,7 +189,6 @@ TEST(GemmPlan, StoreFieldsThatBreakARuleAreNamed) {
     EXPECT_THAT(refused([rows](Plan& plan) { plan.store_rows = rows; }),
                 HasSubstr("store_rows is " + std::to_string(rows)));
   }
-  EXPECT_THAT(refused([](Plan& plan) { plan.store_interval_ns = -1; }), HasSubstr("store_interval_ns is -1"));
 }
 
 /// CTAs beyond those that are resident together would wait for each other, and have no epoch in the signal pad.

@@ -184,20 +184,18 @@ class ReductionRun {
     return next_[worker] >= layout_of(worker).schedule.cluster_tiles();
   }
 
-  /// One tile of this cluster; false if it has to wait.
+  /// One tile of this cluster; false if it has to wait. In an exchange the own partial sums leave before that.
   bool step(std::size_t worker) {
+    signal_all(worker, true);
     const gemm::Layout& layout = layout_of(worker);
-    const schedule::GemmTiling& tiling = layout.schedule.tiling();
-    for (int cta = 0; cta < tiling.cluster_rows * tiling.cluster_columns; ++cta) {
+    for (int cta = 0; cta < ctas(layout); ++cta) {
       const GemmTile tile = layout.schedule.tile(next_[worker], cta);
       if (tile.inside && layout.targets[static_cast<std::size_t>(tile.region)].reduce != 0 &&
           !partials_are_here(layout, tile, rank_of(worker))) {
         return false;
       }
     }
-    for (int cta = 0; cta < tiling.cluster_rows * tiling.cluster_columns; ++cta) {
-      signal(layout, layout.schedule.tile(next_[worker], cta));
-    }
+    signal_all(worker, false);
     next_[worker] += clusters_;
     return true;
   }
@@ -222,11 +220,22 @@ class ReductionRun {
     return true;
   }
 
-  void signal(const gemm::Layout& layout, const GemmTile& tile) {
-    const kernels::GemmRegionTarget& target = layout.targets[static_cast<std::size_t>(tile.region)];
-    for (int half = 0; half < 2 && tile.inside && target.signal_rank >= 0; ++half) {
-      const std::int64_t flag = target.signal_begin + half_tile(layout.schedule, tile, half);
-      arrived_[static_cast<std::size_t>(target.signal_rank)][static_cast<std::size_t>(flag)] = true;
+  static int ctas(const gemm::Layout& layout) {
+    return layout.schedule.tiling().cluster_rows * layout.schedule.tiling().cluster_columns;
+  }
+
+  void signal_all(std::size_t worker, bool of_exchange) {
+    const gemm::Layout& layout = layout_of(worker);
+    for (int cta = 0; cta < ctas(layout); ++cta) {
+      const GemmTile tile = layout.schedule.tile(next_[worker], cta);
+      const kernels::GemmRegionTarget& target = layout.targets[static_cast<std::size_t>(tile.region)];
+      for (int peer = 0; peer < static_cast<int>(layouts_.size()) && tile.inside; ++peer) {
+        const bool told = of_exchange ? target.exchange != 0 && peer != rank_of(worker) : target.signal_rank == peer;
+        for (int half = 0; half < 2 && told; ++half) {
+          const std::int64_t flag = target.signal_begin + half_tile(layout.schedule, tile, half);
+          arrived_[static_cast<std::size_t>(peer)][static_cast<std::size_t>(flag)] = true;
+        }
+      }
     }
   }
 
@@ -277,6 +286,7 @@ TEST(GemmSchedule, ReductionsEndForEveryNumberOfClusters) {
       Plan plan;
       plan.tile_columns = 64 << random.between(0, 2);
       plan.group_rows = random.between(1, 8);
+      plan.all_reduce = random.between(0, 1) == 0 ? AllReduceAlgorithm::one_shot : AllReduceAlgorithm::two_shot;
       const Cluster cluster = cluster_shapes[random.between(0, 2)];
       plan.cluster_rows = cluster.rows;
       plan.cluster_columns = cluster.columns;

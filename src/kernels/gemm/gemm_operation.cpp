@@ -230,6 +230,8 @@ class Gemm::State {
     launch_.store_rows = plan_.store_rows;
     launch_.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
     launch_.push_interval_ns = static_cast<std::uint32_t>(plan_.push_interval_ns);
+    launch_.stage_bytes = ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
+                          kernels::gemm_tile_depth * 2;
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
@@ -270,9 +272,15 @@ class Gemm::State {
     return heap_.view(buffer).base[target.rank];
   }
 
-  /// Rows that one TMA load of this CTA takes of an operand: half a tile where the cluster shares it.
+  /// Rows that one TMA load of this CTA takes of an operand: half a tile where the cluster shares it. No more than there are:
+  /// rows beyond the matrix cost as much as others, and with 16 of 128 the loads took twice their time. What the stage then
+  /// holds in the other rows is multiplied, too, and never stored.
   [[nodiscard]] int rows_of_a_load() const {
-    return plan_.cluster_columns > 1 ? kernels::gemm_tile_rows / 2 : kernels::gemm_tile_rows;
+    if (plan_.cluster_columns > 1) {
+      return kernels::gemm_tile_rows / 2;
+    }
+    const std::int64_t rows = std::max<std::int64_t>(layout_.a.rows, layout_.gathered.rows);
+    return static_cast<int>(std::min<std::int64_t>(kernels::gemm_tile_rows, (std::max<std::int64_t>(rows, 1) + 7) / 8 * 8));
   }
   [[nodiscard]] int rows_of_b_load() const {
     return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
@@ -305,9 +313,12 @@ class Gemm::State {
     }
     for (std::size_t index = 0; index < layout_.outputs.size(); ++index) {
       const gemm::OutputTarget& target = layout_.outputs[index];
-      const std::int64_t offset = target.row_begin * target.shape.columns * static_cast<std::int64_t>(element_bytes);
-      maps.output[index] = matrix_map(destination(target) + (target.shape.rows > 0 ? offset : 0), target.shape.rows,
-                                      target.shape.columns, layout_.targets_remote(index) ? plan_.store_rows : 64);
+      const std::int64_t pitch = target.pitch > 0 ? target.pitch : target.shape.columns;
+      const std::int64_t offset =
+          (target.row_begin * pitch + target.column_begin) * static_cast<std::int64_t>(element_bytes);
+      const bool empty = target.shape.rows == 0 || target.shape.columns == 0;
+      maps.output[index] = matrix_map(destination(target) + (empty ? 0 : offset), target.shape.rows,
+                                      target.shape.columns, layout_.targets_remote(index) ? plan_.store_rows : 64, pitch);
     }
     const std::int64_t first = gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin;
     const std::int64_t shard = layout_.a.rows > 0 ? first * problem_.k * static_cast<std::int64_t>(element_bytes) : 0;

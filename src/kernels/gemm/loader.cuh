@@ -38,7 +38,7 @@ __device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& c
   const CUtensorMap* b = &launch.b;
   auto* barrier = reinterpret_cast<std::uint64_t*>(full);
   char* b_stage = stage + Stage<TileColumns>::a_bytes;
-  full->arrive_and_expect_tx(Stage<TileColumns>::bytes);
+  full->arrive_and_expect_tx(static_cast<std::uint32_t>(launch.stage_bytes));
   if (context.cluster_size == 1) {
     cute::SM90_TMA_LOAD_2D::copy(a, barrier, keep, stage, depth, a_row);
     cute::SM90_TMA_LOAD_2D::copy(b, barrier, keep, b_stage, depth, b_row);

@@ -61,15 +61,17 @@ class PushWarp {
       probe_.begin();
       send(piece, use % 2U);
       probe_.end(SpanKind::push_chunk, piece.chunk);
+      const PushPiece following = next_inside(piece.number + context_.blocks);
+      if (exists(following)) {
+        cute::tma_store_wait<1>();  // the piece before has left its place
+        load(following, (use + 1U) % 2U);
+      }
       if (use > 0) {
         await_bulk_stores_but_one();
         count(before);  // while this piece is on its way
       }
       before = piece;
-      piece = next_inside(piece.number + context_.blocks);
-      if (exists(piece)) {
-        load(piece, (use + 1U) % 2U);
-      }
+      piece = following;
     }
     if (use > 0) {
       await_bulk_stores();
