@@ -107,6 +107,7 @@ class LayoutBuilder {
     const std::int64_t most_rows = rows_of(0).count;
     layout_.slot_rows = most_rows;
     layout_.slots = {most_rows * (world_ - 1), problem_.n};
+    layout_.slot_columns = problem_.n;
     layout_.tile_flags = half_tiles(most_rows, problem_.n, plan_) * world_;
     for (int step = 1; step < world_; ++step) {
       const RowRange rows = rows_of(peer(step));
@@ -128,7 +129,8 @@ class LayoutBuilder {
     share_depth();
     const ColumnRange own = columns_of(rank_);
     layout_.slot_rows = problem_.m;
-    layout_.slots = {problem_.m * (world_ - 1), own.count};
+    layout_.slots = {problem_.m * (world_ - 1), columns_of(0).count};
+    layout_.slot_columns = own.count;
     layout_.tile_flags = half_tiles(problem_.m, columns_of(0).count, plan_) * world_;
     for (int step = 1; step < world_; ++step) {
       const ColumnRange columns = columns_of(peer(step));
@@ -170,6 +172,7 @@ class LayoutBuilder {
     share_depth();
     layout_.slot_rows = problem_.m;
     layout_.slots = {problem_.m * (world_ - 1), problem_.n};
+    layout_.slot_columns = problem_.n;
     layout_.symmetric_outputs = {{problem_.m, problem_.n}};
     const std::int64_t flags_each = half_tiles(problem_.m, problem_.n, plan_);
     layout_.tile_flags = flags_each * world_;

@@ -309,7 +309,7 @@ class Gemm::State {
     using kernels::matrix_map;
     kernels::HeapMaps maps{};
     if (layout_.slots.rows > 0) {
-      maps.slots = matrix_map(heap_.local(slots_), layout_.slots.rows, layout_.slots.columns, 64);
+      maps.slots = matrix_map(heap_.local(slots_), layout_.slots.rows, layout_.slot_columns, 64);
     }
     for (std::size_t index = 0; index < layout_.outputs.size(); ++index) {
       const gemm::OutputTarget& target = layout_.outputs[index];
