@@ -47,10 +47,13 @@ class LayoutBuilder {
         all_to_all();
         break;
     }
-    layout_.plain = !problem_.bias && !problem_.gated && problem_.activation == Activation::none;
+    layout_.transforms = problem_.bias || problem_.gated || problem_.activation != Activation::none;
+    bool reduces = false;
     for (const GemmRegionTarget& target : layout_.targets) {
-      layout_.plain = layout_.plain && target.reduce == 0 && target.head_steps == 0;
+      layout_.transforms = layout_.transforms || target.head_steps != 0;
+      reduces = reduces || target.reduce != 0;
     }
+    layout_.plain = !layout_.transforms && !reduces;
     return std::move(layout_);
   }
 

@@ -57,7 +57,8 @@ struct Layout {
   std::vector<LocalOutput> local_outputs;  // into the caller's own matrix
   kernels::GatherParameters gather{};
   std::int64_t tile_flags = 0;       // words of the signal pad
-  bool plain = false;                // nothing happens between sum and store
+  bool transforms = false;           // bias, activation, gate or steps on heads between sum and store
+  bool plain = false;                // neither those nor partial sums of peers
   bool waits_done = false;
 
   /// Whether output `index` belongs to a region that stores to peers.

@@ -109,6 +109,10 @@ TEST_P(FusedGemm, RanksWithoutRows) {
     const auto problem = problem_of(GetParam(), m, 160, 288, 4, 64);
     expect_right(make_case(problem, 4, GetParam().all_reduce), virtual_ranks(4), 3, static_cast<std::uint64_t>(m));
   }
+  if (GetParam().operation == Operation::all_reduce) {  // two units of 8 columns for four ranks
+    const auto problem = make_problem(Operation::all_reduce, 137, 16, 288);
+    expect_right(make_case(problem, 4, GetParam().all_reduce), virtual_ranks(4), 3, 8);
+  }
   if (gemm_test::unavailable_reason(2).empty()) {
     const auto problem = problem_of(GetParam(), 1, 160, 288, 4, 128);
     expect_right(make_case(problem, 2, GetParam().all_reduce), {0, 1}, 3, 9);

@@ -78,6 +78,8 @@ Problem random_problem(Operation operation, int world, Random& random) {
   } else if (operation == Operation::gemm || operation == Operation::all_gather) {
     problem.gated = random.between(0, 2) == 0;
     problem.n *= 2;
+  } else {
+    problem.n = 8 * random.between(1, 12 * world);  // not even one unit of 8 columns for each rank
   }
   return problem;
 }
@@ -122,9 +124,11 @@ class Coverage {
  public:
   explicit Coverage(const MatrixShape& shape)
       : columns_(shape.columns / 8), written_(static_cast<std::size_t>(shape.rows * columns_), 0) {}
-  void add(std::int64_t row, std::int64_t rows, std::int64_t columns) {
+  void add(std::int64_t row, std::int64_t rows, std::int64_t columns, std::int64_t column = 0) {
     for (std::int64_t unit = 0; unit < rows * (columns / 8); ++unit) {
-      ++written_.at(static_cast<std::size_t>((row + unit / (columns / 8)) * columns_ + unit % (columns / 8)));
+      const std::int64_t in_row = column / 8 + unit % (columns / 8);
+      ASSERT_LT(in_row, columns_);
+      ++written_.at(static_cast<std::size_t>((row + unit / (columns / 8)) * columns_ + in_row));
     }
   }
   [[nodiscard]] bool once() const {
@@ -162,7 +166,7 @@ TEST(GemmLayout, RegionsCoverTheWholeResult) {
             for (const OutputTarget& output : world.of(source).outputs) {
               if (output.place == Place::symmetric && output.rank == rank) {
                 covered[static_cast<std::size_t>(output.part)].add(output.row_begin, output.shape.rows,
-                                                                   output.shape.columns);
+                                                                   output.shape.columns, output.column_begin);
               }
             }
           }
@@ -172,31 +176,46 @@ TEST(GemmLayout, RegionsCoverTheWholeResult) {
       });
 }
 
+/// Columns of 8 are shared like rows.
+RowRange columns_of(const World& world, int rank) {
+  const RowRange units = row_range(world.problem().n / 8, rank, world.cell.ranks);
+  return {units.begin * 8, units.count * 8};
+}
+
+/// What an owner adds up: its rows in a reduce-scatter, its columns in an all-reduce, everything in an exchange.
+MatrixShape slot_shape(const World& world, int owner) {
+  const Problem& problem = world.problem();
+  if (problem.operation == Operation::reduce_scatter) {
+    return {world.rows_of(owner).count, problem.n};
+  }
+  return {problem.m, world.exchanges() ? problem.n : columns_of(world, owner).count};
+}
+
 TEST(GemmLayout, SlotsOfDifferentSourcesAreApartAndEachIsFilled) {
   for_random_worlds({Operation::reduce_scatter, Operation::all_reduce}, [](const World& world) {
     for (int owner = 0; owner < world.cell.ranks; ++owner) {
       const Layout& layout = world.of(owner);
-      const std::int64_t own_rows = world.exchanges() ? world.problem().m : world.rows_of(owner).count;
+      const MatrixShape slot = slot_shape(world, owner);
       ASSERT_EQ(layout.slots.rows, layout.slot_rows * (world.cell.ranks - 1));
-      std::vector<int> written(static_cast<std::size_t>(layout.slots.rows), 0);
+      ASSERT_LE(slot.rows, layout.slot_rows);
+      ASSERT_EQ(layout.slot_columns, slot.columns);
+      std::set<int> sources;
       for (int source = 0; source < world.cell.ranks; ++source) {
         for (const OutputTarget& output : world.of(source).outputs) {
           if (output.place != Place::slot || output.rank != owner) {
             continue;
           }
-          EXPECT_NE(source, owner);
+          EXPECT_TRUE(sources.insert(source).second);
           // Where the owner looks for the partial sums of this source.
           EXPECT_EQ(output.row_begin, layout.slot_rows * (source < owner ? source : source - 1));
-          EXPECT_EQ(output.shape.rows, own_rows);
-          EXPECT_EQ(output.shape.columns, world.problem().n);
-          for (std::int64_t row = 0; row < output.shape.rows; ++row) {
-            ++written.at(static_cast<std::size_t>(output.row_begin + row));
-          }
+          EXPECT_EQ(output.shape.rows, slot.rows);
+          EXPECT_EQ(output.shape.columns, slot.columns);
+          EXPECT_EQ(output.column_begin, 0);
+          EXPECT_EQ(output.pitch, 0);
         }
       }
-      for (std::int64_t row = 0; row < layout.slots.rows; ++row) {
-        EXPECT_EQ(written[static_cast<std::size_t>(row)], row % layout.slot_rows < own_rows ? 1 : 0);
-      }
+      EXPECT_EQ(sources.size(), static_cast<std::size_t>(world.cell.ranks - 1));
+      EXPECT_EQ(sources.count(owner), 0U);
     }
   });
 }
@@ -214,9 +233,14 @@ TEST(GemmLayout, NoTargetLiesOutsideOfItsBuffer) {
             const MatrixShape buffer = output.place == Place::slot
                                            ? there.slots
                                            : there.symmetric_outputs.at(static_cast<std::size_t>(output.part));
-            EXPECT_EQ(output.shape.columns, buffer.columns);
+            const std::int64_t pitch = output.pitch > 0 ? output.pitch : output.shape.columns;
+            EXPECT_EQ(pitch, output.place == Place::slot ? there.slot_columns : buffer.columns);
             EXPECT_GE(output.row_begin, 0);
-            EXPECT_LE(output.shape.rows == 0 ? 0 : output.row_begin + output.shape.rows, buffer.rows);
+            EXPECT_GE(output.column_begin, 0);
+            EXPECT_LE(output.column_begin + output.shape.columns, pitch);
+            if (output.shape.rows > 0) {
+              EXPECT_LE((output.row_begin + output.shape.rows) * pitch, buffer.rows * buffer.columns);
+            }
           }
           for (const LocalOutput& output : layout.local_outputs) {
             EXPECT_EQ(output.shape.columns, layout.user_output.columns);
@@ -233,30 +257,38 @@ std::pair<int, std::int64_t> a_row_of(const World& world, int rank, const GemmRe
                            : std::pair{target.gather_rank, of_operand - world.rows_of(target.gather_rank).begin};
 }
 
-/// The first and last element of a region, multiplied where and from what the other statement says.
+/// An element of a result.
+struct Corner {
+  std::int64_t row;
+  std::int64_t column;
+};
+
+/// The first and last element of a region that begins at `corner` of the result, multiplied where and from what the
+/// other statement says.
 void expect_products(const World& world, int rank, std::size_t region, int destination, std::size_t part,
-                     std::int64_t row_begin) {
+                     const Corner& corner) {
   const GemmRegion& shape = world.of(rank).schedule.region(static_cast<std::int32_t>(region));
   const GemmRegionTarget& target = world.of(rank).targets[region];
-  if (shape.rows == 0) {
+  if (shape.rows == 0 || shape.columns == 0) {
     return;
   }
   for (const auto& [row, column] : {std::pair{0, 0}, std::pair{shape.rows - 1, shape.columns - 1}}) {
     const auto [a_rank, a_row] = a_row_of(world, rank, target, row);
     const Product mine{a_rank, a_row, rank, std::int64_t{target.b_row_begin} + column};
-    const std::vector<Product> all = products_of(world.cell, destination, part, row_begin + row, column);
+    const std::vector<Product> all =
+        products_of(world.cell, destination, part, corner.row + row, corner.column + column);
     EXPECT_EQ(std::count(all.begin(), all.end(), mine), 1)
         << "rank " << rank << " region " << region << " row " << row << " column " << column;
   }
 }
 
-/// Row of the destination's result that the first one written is: a slot holds the owner's rows alone.
-std::int64_t first_row_of(const World& world, const OutputTarget& output) {
+/// Where in the destination's result the first element written is. A slot of an all-reduce holds the owner's columns.
+Corner corner_of(const World& world, const OutputTarget& output) {
   if (output.place == Place::symmetric) {
-    return output.row_begin;
+    return {output.row_begin, output.column_begin};
   }
-  const bool counts_from_own_rows = world.problem().operation == Operation::all_reduce && !world.exchanges();
-  return counts_from_own_rows ? world.rows_of(output.rank).begin : 0;
+  const bool by_columns = world.problem().operation == Operation::all_reduce && !world.exchanges();
+  return {0, by_columns ? columns_of(world, output.rank).begin : 0};
 }
 
 TEST(GemmLayout, RegionsMultiplyTheRightRows) {
@@ -272,16 +304,17 @@ TEST(GemmLayout, RegionsMultiplyTheRightRows) {
             if (target.local_output != 0) {
               EXPECT_EQ(target.remote, 0);
               EXPECT_EQ(layout.local_outputs.at(first).shape.rows, shape.rows);
-              expect_products(world, rank, region, rank, 0, layout.local_outputs.at(first).row_begin);
+              expect_products(world, rank, region, rank, 0, {layout.local_outputs.at(first).row_begin, 0});
               continue;
             }
             bool remote = false;
             for (std::size_t copy = 0; copy < static_cast<std::size_t>(target.output_copies); ++copy) {
               const OutputTarget& output = layout.outputs.at(first + copy);
               EXPECT_EQ(output.shape.rows, shape.rows);
+              EXPECT_EQ(output.shape.columns, shape.columns);
               remote = remote || output.rank != rank;
-              const std::int64_t begin = first_row_of(world, output);
-              expect_products(world, rank, region, output.rank, static_cast<std::size_t>(output.part), begin);
+              expect_products(world, rank, region, output.rank, static_cast<std::size_t>(output.part),
+                              corner_of(world, output));
             }
             EXPECT_EQ(target.remote != 0, remote);
             for (std::size_t copy = 0; copy < static_cast<std::size_t>(target.output_copies); ++copy) {

@@ -18,6 +18,9 @@ __device__ inline std::uint32_t load_relaxed(const std::uint32_t* word) {
   return value;
 }
 
+/// Makes relaxed loads before it acquire what their flags stand for.
+__device__ inline void fence_acquire() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
 __device__ inline void store_release(std::uint32_t* word, std::uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }

@@ -14,18 +14,19 @@ namespace {
 using Kernel = void (*)(GemmLaunch);
 using VirtualKernel = void (*)(const GemmLaunch*, std::int32_t);
 
-template <class Probe>
+template <bool Transforms, class Probe>
 Kernel choose(int tile_columns) {
   switch (tile_columns) {
     case 256:
-      return gemm_kernel<256, Probe>;
+      return gemm_kernel<256, Transforms, Probe>;
     case 128:
-      return gemm_kernel<128, Probe>;
+      return gemm_kernel<128, Transforms, Probe>;
     default:
-      return gemm_kernel<64, Probe>;
+      return gemm_kernel<64, Transforms, Probe>;
   }
 }
 
+/// Virtual ranks are for tests: with everything compiled in.
 template <class Probe>
 VirtualKernel choose_virtual(int tile_columns) {
   switch (tile_columns) {
@@ -33,12 +34,12 @@ VirtualKernel choose_virtual(int tile_columns) {
       if constexpr (std::is_same_v<Probe, RecordingProbe>) {
         throw InputError("instrumented virtual ranks have tiles of 64 or 128 columns: 256 leave no register for it");
       } else {
-        return gemm_virtual_kernel<256, Probe>;
+        return gemm_virtual_kernel<256, true, Probe>;
       }
     case 128:
-      return gemm_virtual_kernel<128, Probe>;
+      return gemm_virtual_kernel<128, true, Probe>;
     default:
-      return gemm_virtual_kernel<64, Probe>;
+      return gemm_virtual_kernel<64, true, Probe>;
   }
 }
 
@@ -73,8 +74,9 @@ void enqueue(Function kernel, int blocks, const GemmLaunchShape& shape, bool coo
 }  // namespace
 
 void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream) {
-  const Kernel kernel =
-      shape.instrumented ? choose<RecordingProbe>(shape.tile_columns) : choose<NoProbe>(shape.tile_columns);
+  const Kernel kernel = shape.instrumented ? choose<true, RecordingProbe>(shape.tile_columns)
+                        : shape.transforms ? choose<true, NoProbe>(shape.tile_columns)
+                                           : choose<false, NoProbe>(shape.tile_columns);
   enqueue(kernel, shape.blocks, shape, false, stream, launch);
 }
 

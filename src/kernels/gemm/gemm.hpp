@@ -12,6 +12,7 @@ struct GemmLaunchShape {
   int blocks;  // of each rank
   int cluster_size;
   int shared_bytes;
+  bool transforms;    // bias, activation, gate or steps on heads are asked for
   bool instrumented;  // spans and delays compiled in
 };
 

@@ -143,7 +143,7 @@ static_assert(sizeof(GemmBarriers) + sizeof(TileRing) + sizeof(GemmContext) + sp
               behind_rings_bytes);
 
 /// The kernel of one rank.
-template <int TileColumns, class Probe>
+template <int TileColumns, bool Transforms, class Probe>
 __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
   extern __shared__ __align__(1024) char shared[];
   const schedule::GemmTiling& tiling = launch.schedule.tiling();
@@ -189,7 +189,7 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
     run_helper<TileColumns, Probe>(launch, context);
   } else {
     cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns>::multiply>();
-    MultiplyWarpgroup<TileColumns, Probe>(launch, context, static_cast<int>(threadIdx.x / 128U) - 1).run();
+    MultiplyWarpgroup<TileColumns, Transforms, Probe>(launch, context, static_cast<int>(threadIdx.x / 128U) - 1).run();
   }
 
   // Peers in the cluster may still arrive at this CTA's barriers: nobody leaves before all are through.
@@ -200,17 +200,17 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
 }
 
 /// One rank a launch.
-template <int TileColumns, class Probe>
+template <int TileColumns, bool Transforms, class Probe>
 __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_constant__ GemmLaunch launch) {
-  run_rank<TileColumns, Probe>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
+  run_rank<TileColumns, Transforms, Probe>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
 }
 
 /// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
-template <int TileColumns, class Probe>
+template <int TileColumns, bool Transforms, class Probe>
 __global__ void __launch_bounds__(gemm_threads, 1) gemm_virtual_kernel(const GemmLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  run_rank<TileColumns, Probe>(launches[block / blocks], block % blocks, blocks);
+  run_rank<TileColumns, Transforms, Probe>(launches[block / blocks], block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels

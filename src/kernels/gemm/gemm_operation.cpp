@@ -140,7 +140,7 @@ class Gemm::State {
 
   [[nodiscard]] kernels::GemmLaunchShape shape(int blocks) const {
     return {plan_.tile_columns, blocks, plan_.cluster_rows * plan_.cluster_columns,
-            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)), instrumented_};
+            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)), layout_.transforms, instrumented_};
   }
 
   void restore() {

@@ -5,29 +5,53 @@
 
 namespace xstage::kernels {
 
-/// Waits until the rows of a peer that this k-block needs have arrived. One look for each chunk.
-__device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
-                                      const GemmRegionTarget& target, const schedule::GemmTile& tile,
-                                      std::int32_t depth) {
+/// How many pieces the source pushes of a chunk, or the one flag that its copy engine sends.
+__device__ inline std::uint32_t chunk_arrivals(const GemmLaunch& launch, std::int32_t shard_rows, std::int32_t row_chunk,
+                                               std::int32_t depth_chunk) {
   const GatherParameters& gather = launch.gather;
-  const std::int32_t row_chunk = tile.row / gather.chunk_rows;
-  const std::int32_t depth_chunk = depth / gather.chunk_depth;
-  const std::int32_t index =
-      (target.gather_rank * gather.row_chunks + row_chunk) * gather.depth_chunks + depth_chunk;
-  // The pieces of a chunk that the source pushes, or the one flag that its copy engine sends.
-  std::uint32_t arrivals = 1;
-  if (gather.push != 0) {
-    const std::int32_t rows = min(gather.chunk_rows, launch.schedule.region(tile.region).rows -
-                                                         row_chunk * gather.chunk_rows);
-    const std::int32_t blocks = min(gather.chunk_depth / gemm_tile_depth,
-                                    launch.depth_blocks - depth / gemm_tile_depth);
-    arrivals = static_cast<std::uint32_t>((rows + push_rows - 1) / push_rows * blocks);
+  if (gather.push == 0) {
+    return 1;
   }
-  const std::uint32_t word = SignalPad::tile_flags + static_cast<std::uint32_t>(index);
-  wait_at_least(context.waits,
-                {WaitSite::gathered_chunk, target.gather_rank, static_cast<std::uint32_t>(index), epoch},
-                own_signal(launch, word), epoch * arrivals);
+  const std::int32_t rows = min(gather.chunk_rows, shard_rows - row_chunk * gather.chunk_rows);
+  const std::int32_t blocks_each = gather.chunk_depth / gemm_tile_depth;
+  const std::int32_t blocks = min(blocks_each, launch.depth_blocks - depth_chunk * blocks_each);
+  return static_cast<std::uint32_t>((rows + push_rows - 1) / push_rows * blocks);
+}
+
+/// Waits until the rows of a peer that this k-block needs have arrived; tells how many chunks along k have. A look costs a
+/// microsecond, as long as the ring lasts, so one look takes in the next chunks, too.
+__device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+                                               const GemmRegionTarget& target, const schedule::GemmTile& tile,
+                                               std::int32_t depth_chunk) {
+  constexpr int ahead = 8;
+  const GatherParameters& gather = launch.gather;
+  const std::int32_t shard_rows = launch.schedule.region(tile.region).rows;
+  const std::int32_t row_chunk = tile.row / gather.chunk_rows;
+  const std::int32_t index = (target.gather_rank * gather.row_chunks + row_chunk) * gather.depth_chunks + depth_chunk;
+  const std::uint32_t* flags = own_signal(launch, SignalPad::tile_flags + static_cast<std::uint32_t>(index));
+  std::uint32_t seen[ahead];
+#pragma unroll
+  for (int chunk = 0; chunk < ahead; ++chunk) {
+    seen[chunk] = depth_chunk + chunk < gather.depth_chunks ? load_relaxed(flags + chunk) : 0U;
+  }
+  std::int32_t arrived = 0;
+#pragma unroll
+  for (int chunk = 0; chunk < ahead; ++chunk) {
+    if (arrived == chunk && depth_chunk + chunk < gather.depth_chunks &&
+        reached(seen[chunk], epoch * chunk_arrivals(launch, shard_rows, row_chunk, depth_chunk + chunk))) {
+      ++arrived;
+    }
+  }
+  if (arrived == 0) {
+    wait_at_least(context.waits,
+                  {WaitSite::gathered_chunk, target.gather_rank, static_cast<std::uint32_t>(index), epoch}, flags,
+                  epoch * chunk_arrivals(launch, shard_rows, row_chunk, depth_chunk));
+    arrived = 1;
+  } else {
+    fence_acquire();
+  }
   fence_async_proxy();
+  return arrived;
 }
 
 /// One stage: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to both.
@@ -83,8 +107,8 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
       const std::int32_t depth = block * gemm_tile_depth;
       probe.delay();
       if (arrives && depth == next_wait) {
-        wait_for_chunk(launch, context, epoch, target, tile, depth);
-        next_wait += launch.gather.chunk_depth;
+        const std::int32_t chunk_depth = launch.gather.chunk_depth;
+        next_wait += chunk_depth * wait_for_chunks(launch, context, epoch, target, tile, depth / chunk_depth);
       }
       context.barriers.empty[position.index].wait(position.parity ^ 1U);
       load_stage<TileColumns>(launch, context, a, a_row, b_row, depth, &context.barriers.full[position.index],

@@ -9,7 +9,9 @@
 
 namespace xstage::kernels {
 
-template <int TileColumns, class Probe>
+/// Transforms: bias, activations, gates and steps on heads are compiled in. They are most of the kernel's code, and cold code
+/// costs microseconds at the start of a launch; GEMMs without them use the instantiation without.
+template <int TileColumns, bool Transforms, class Probe>
 class MultiplyWarpgroup {
  public:
   static constexpr std::size_t accumulators = MainLoop<TileColumns>::accumulators;
@@ -73,8 +75,10 @@ class MultiplyWarpgroup {
         add_partials(accumulator);
       }
       // A partial sum leaves as it is: bias and activation belong to the owner's full sum.
-      if (target.raw == 0) {
-        transform(accumulator, tile, target);
+      if constexpr (Transforms) {
+        if (target.raw == 0) {
+          transform(accumulator, tile, target);
+        }
       }
     }
     stage(accumulator);
@@ -166,7 +170,7 @@ class MultiplyWarpgroup {
   }
 
   __device__ void stage(Accumulators accumulator) {
-    const int leaving = launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
+    const int leaving = Transforms && launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
     // One fence for all chunks if all have a place. Else one each: a batch must not need the place of a chunk that the store
     // warp frees only when the batch has been handed over.
     const int batch = launch_.staging >= leaving ? leaving : 1;

@@ -134,17 +134,22 @@ class StoreWarp {
   /// Spreads the groups over time. At the full drain rate the X-Stage stays full, whatever the limit on outstanding stores,
   /// and loads wait behind it; at three quarters of it main loops keep their time.
   __device__ void await_interval() {
-    if (launch_.store_interval_ns == 0 || number_ + context_.clusters >= launch_.schedule.cluster_tiles()) {
-      return;  // nothing follows that they could hold up
+    if (launch_.store_interval_ns == 0 || is_last_tile()) {
+      return;
     }
     while (global_nanoseconds() < next_store_ns_) {
     }
     next_store_ns_ = global_nanoseconds() + launch_.store_interval_ns;
   }
 
+  /// Nothing follows that the stores of this tile could hold up.
+  [[nodiscard]] __device__ bool is_last_tile() const {
+    return number_ + context_.clusters >= launch_.schedule.cluster_tiles();
+  }
+
   /// Groups that may stay under way; 0: no limit.
   __device__ void limit_outstanding() {
-    switch (launch_.window) {
+    switch (is_last_tile() ? 0 : launch_.window) {
       case 0:
         break;
       case 1:
