@@ -54,6 +54,8 @@ class LayoutBuilder {
       reduces = reduces || target.reduce != 0;
     }
     layout_.plain = !layout_.transforms && !reduces;
+    layout_.rotates_depth = problem_.operation != Operation::all_gather &&
+                            layout_.a.rows <= std::int64_t{kernels::gemm_tile_rows} * plan_.cluster_rows;
     return std::move(layout_);
   }
 
@@ -294,12 +296,16 @@ Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world
   return LayoutBuilder(problem, plan, rank, world).build();
 }
 
+/// Sizes in the heap do not depend on it; the rule that fills in a plan wants one.
+constexpr int multiprocessors_for_sizes = 132;
+
 std::size_t heap_bytes(const Problem& problem, const Plan& plan, int world) {
   constexpr std::size_t alignment = HeapRank::default_alignment;
   const auto padded = [](std::int64_t bytes) {
     return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
   };
-  const Layout layout = make_layout(problem, plan, 0, world);
+  check_problem(problem, world);
+  const Layout layout = make_layout(problem, complete_plan(problem, plan, world, multiprocessors_for_sizes), 0, world);
   std::size_t bytes = padded((kernels::SignalPad::tile_flags + layout.tile_flags) * 4);
   bytes += padded(layout.slots.rows * layout.slots.columns * 2);
   for (int buffer = 0; buffer < layout.gather.buffers; ++buffer) {

@@ -60,6 +60,7 @@ struct Layout {
   bool transforms = false;           // bias, activation, gate or steps on heads between sum and store
   bool plain = false;                // neither those nor partial sums of peers
   bool waits_done = false;
+  bool rotates_depth = false;        // see first_block in kernels/gemm/loader.cuh
 
   /// Whether output `index` belongs to a region that stores to peers.
   [[nodiscard]] bool targets_remote(std::size_t index) const;

@@ -52,7 +52,8 @@ void check_field(bool holds, const char* name, int value, const char* rule) {
   }
 }
 
-void check_plan(const Problem& problem, const Plan& plan) {
+/// What the layout divides by.
+void check_tiling(const Problem& problem, const Plan& plan) {
   check_field(plan.tile_columns == 64 || plan.tile_columns == 128 || plan.tile_columns == 256, "tile_columns",
               plan.tile_columns, "it must be 64, 128 or 256");
   check_field(!problem.gated || plan.tile_columns >= 128, "tile_columns", plan.tile_columns,
@@ -65,10 +66,20 @@ void check_plan(const Problem& problem, const Plan& plan) {
   check_field(plan.cluster_rows >= 1 && plan.cluster_columns >= 1 && cluster <= 2, "cluster_rows x cluster_columns",
               cluster, "a cluster has one or two CTAs");
   check_field(plan.group_rows >= 1, "group_rows", plan.group_rows, "it must be at least 1");
+}
+
+void check_plan(const Plan& plan, int multiprocessors) {
+  const int cluster = plan.cluster_rows * plan.cluster_columns;
   check_field(plan.issuers >= cluster && plan.issuers % cluster == 0, "issuers", plan.issuers,
               "it must be a multiple of the cluster's CTAs");
+  check_field(plan.issuers <= std::min(multiprocessors, 512), "issuers", plan.issuers,
+              "there may be no more CTAs than multiprocessors, or the last ones never start while the others wait");
   check_field(plan.stages >= 2 && plan.stages <= kernels::max_stages, "stages", plan.stages,
               "it must be between 2 and 12");
+  check_field(plan.store_rows == 16 || plan.store_rows == 32 || plan.store_rows == 64, "store_rows", plan.store_rows,
+              "it must be 16, 32 or 64");
+  check_field(plan.window == 0 || plan.window == 1 || plan.window == 2 || plan.window == 4, "window", plan.window,
+              "it must be 0 (no limit), 1, 2 or 4");
   check_field(plan.chunk_rows >= 1 && plan.chunk_rows % kernels::gemm_tile_rows == 0, "chunk_rows", plan.chunk_rows,
               "it must be a multiple of 128");
   check_field(plan.chunk_depth >= 1 && plan.chunk_depth % kernels::gemm_tile_depth == 0, "chunk_depth",
@@ -91,15 +102,15 @@ int interval_ns(double bytes, int issuers, double share) {
 
 void fill_intervals(const Problem& problem, Plan& plan, int world) {
   const int peers = world - 1;
+  const std::int64_t waves =
+      columns_of_slowest(local_shape(problem, world), plan.tile_columns, plan.issuers) / plan.tile_columns;
+  const double share = waves <= 2 ? drain_share_of_few_waves : drain_share;
   if (plan.store_interval_ns < 0) {
     const int copies = problem.operation == Operation::all_reduce ? std::max(1, peers) : 1;
-    const std::int64_t waves = columns_of_slowest(local_shape(problem, world), plan.tile_columns, plan.issuers) /
-                               plan.tile_columns;
-    const double share = waves <= 2 ? drain_share_of_few_waves : drain_share;
     plan.store_interval_ns = world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share);
   }
   if (plan.push_interval_ns < 0) {
-    plan.push_interval_ns = world == 1 ? 0 : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, drain_share);
+    plan.push_interval_ns = world == 1 ? 0 : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, share);
   }
 }
 
@@ -113,6 +124,7 @@ std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
 constexpr std::int64_t one_shot_rows = 128;
 
 Plan make_plan(const Problem& problem, int world, int multiprocessors) {
+  check_problem(problem, world);
   Plan plan;
   const LocalShape shape = local_shape(problem, world);
   // The widest tile has the least traffic per multiplication; a narrower one only where it fills more multiprocessors.
@@ -140,36 +152,37 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
     // consumed. With several waves whole rows are enough, and fewer flags.
     const std::int64_t tiles = row_tiles * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
     plan.chunk_depth = tiles <= 2 * multiprocessors ? 512 : 0;
+    // Nothing leaves for a peer from staging, but late rows ask for a deep ring.
+    plan.staging_chunks = problem.gated || plan.tile_columns < 256 ? 0 : 1;
   }
   return complete_plan(problem, plan, world, multiprocessors);
 }
 
 Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors) {
+  if (plan.staging_chunks == 0) {
+    // A whole tile: a warpgroup then never waits for a store while it has something to multiply.
+    plan.staging_chunks = plan.tile_columns / kernels::chunk_columns;
+  }
+  check_tiling(problem, plan);
   const int cluster = plan.cluster_rows * plan.cluster_columns;
   const std::int64_t blocks = (problem.k + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
   if (plan.chunk_depth == 0) {
     plan.chunk_depth = static_cast<int>(blocks) * kernels::gemm_tile_depth;
   }
   plan.chunk_depth = std::min(plan.chunk_depth, static_cast<int>(blocks) * kernels::gemm_tile_depth);
-  if (plan.staging_chunks == 0) {
-    // A whole tile: a warpgroup then never waits for a store while it has something to multiply.
-    plan.staging_chunks = plan.tile_columns / kernels::chunk_columns;
-  }
   if (plan.stages == 0) {
     const std::int64_t left = shared_memory_limit - shared_bytes(plan, pushes(problem, plan, world));
     plan.stages = static_cast<int>(std::clamp<std::int64_t>(left / stage_bytes(plan), 0, kernels::max_stages));
   }
-  if (plan.issuers == 0 && cluster > 0) {
-    plan.issuers = cluster;
-    check_plan(problem, plan);
+  if (plan.issuers == 0) {
     int most_tiles = 1;
     for (int rank = 0; rank < world; ++rank) {
       most_tiles = std::max(most_tiles, make_layout(problem, plan, rank, world).schedule.cluster_tiles());
     }
     plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
   }
+  check_plan(plan, multiprocessors);
   fill_intervals(problem, plan, world);
-  check_plan(problem, plan);
   const std::int64_t bytes = shared_bytes(plan, pushes(problem, plan, world));
   if (bytes > shared_memory_limit) {
     throw InputError(fmt::format("plan: {} stages and {} staging chunks take {} bytes of shared memory: at most {}",

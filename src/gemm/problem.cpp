@@ -114,6 +114,9 @@ std::string statement(const Problem& problem, const Plan& plan) {
                   operation_name(problem.operation), problem.m, problem.n, problem.k, problem.bias,
                   static_cast<int>(problem.activation), problem.gated, plan.tile_columns, plan.cluster_rows,
                   plan.cluster_columns, plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows, plan.chunk_depth, static_cast<int>(plan.all_reduce));
+  if (!problem.parts.empty()) {
+    text += fmt::format(" head_dim={} norm_epsilon={}", problem.head_dim, problem.norm_epsilon);
+  }
   for (const HeadPart& part : problem.parts) {
     text += fmt::format(" heads={}/{}/{}", part.heads, part.norm, part.rotary);
   }

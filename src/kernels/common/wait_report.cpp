@@ -16,6 +16,8 @@ const char* site_text(std::uint32_t site) {
       return "gathered chunk (the peer's rows have not arrived)";
     case WaitSite::peer_done:
       return "peer done (the peer has not finished its stores to this rank)";
+    case WaitSite::end_of_call:
+      return "end of call (another rank had given up before this one finished)";
     case WaitSite::copies_sent:
       return "copies sent (this rank's copy engine has not finished its transfers)";
   }

@@ -12,6 +12,7 @@ enum class WaitSite : std::uint32_t {
   gathered_chunk,   // all-gather: has the chunk of the peer's rows arrived?
   peer_done,        // end of the call: has everything that the peer stores here arrived?
   copies_sent,      // end of the call: have the copy engine's transfers left?
+  end_of_call,      // no wait: another rank had given up when this one finished
 };
 
 /// In pinned host memory, one for each rank and operation; the first wait that expires fills it.

@@ -123,6 +123,14 @@ __device__ inline void stage_chunk(const float* values, std::uint32_t chunk) {
   }
 }
 
+template <std::size_t Values>
+__device__ inline void round_to_bf16(float (&values)[Values]) {
+#pragma unroll
+  for (int value = 0; value < static_cast<int>(Values); ++value) {
+    values[value] = __bfloat162float(__float2bfloat16_rn(values[value]));
+  }
+}
+
 /// Adds a staged chunk of a peer's partial sums.
 __device__ inline void add_chunk(float* values, std::uint32_t chunk) {
 #pragma unroll

@@ -37,6 +37,7 @@ struct GemmContext {
   TileRing& tiles;
   ProbeState* probes;
   WaitContext waits;
+  std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
   std::int32_t cluster;         // of this rank's clusters, the number of ours
   std::int32_t clusters;        // of this rank
   std::int32_t cluster_size;
@@ -79,6 +80,20 @@ __device__ inline void await_peers_entry(const GemmLaunch& launch, const GemmCon
                     epoch - lag);
     }
   }
+}
+
+__device__ inline std::uint32_t load_acquire_shared(const std::uint32_t* word) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
+               : "=r"(value)
+               : "r"(cute::cast_smem_ptr_to_uint(word))
+               : "memory");
+  return value;
+}
+
+__device__ inline void store_release_shared(std::uint32_t* word, std::uint32_t value) {
+  asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(cute::cast_smem_ptr_to_uint(word)), "r"(value)
+               : "memory");
 }
 
 /// Bulk stores of this thread have been performed, not only read their source.

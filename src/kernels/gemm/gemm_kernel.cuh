@@ -82,6 +82,13 @@ __device__ inline void await_peers_done(const GemmLaunch& launch, const GemmCont
   }
 }
 
+/// A rank that came when the others had given up may have waited for nothing; it must not take its results for good.
+__device__ inline void report_abort(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch) {
+  if (load_relaxed(own_signal(launch, SignalPad::abort)) != 0U) {
+    report_expiry(context.waits, {WaitSite::end_of_call, launch.rank, 0, epoch}, 0, 0, 0, true);
+  }
+}
+
 /// Opens the next call for this CTA. No host work and no reset kernel: graphs replay it (design rule 8).
 __device__ inline void leave_call(const GemmLaunch& launch, const GemmContext& context) {
   if (launch.world == 1) {
@@ -95,11 +102,14 @@ __device__ inline void leave_call(const GemmLaunch& launch, const GemmContext& c
     wait_at_least(context.waits, {WaitSite::copies_sent, launch.rank, 0, epoch}, own_signal(launch, SignalPad::sent),
                   epoch);
   }
+  if (context.block == 0) {
+    report_abort(launch, context, epoch);
+  }
   store_relaxed(epoch_word(launch, context), epoch + 1U);
 }
 
 template <int TileColumns, class Probe>
-__device__ inline void run_helper(const GemmLaunch& launch, const GemmContext& context) {
+__device__ inline void run_helper(const GemmLaunch& launch, GemmContext& context) {
   if (threadIdx.x % 32U != 0U) {
     return;
   }
@@ -164,6 +174,7 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
                                reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(TileRing) +
                                                              sizeof(GemmContext)),
                                wait_context(launch),
+                               0,
                                block / cluster_size,
                                blocks / cluster_size,
                                cluster_size,

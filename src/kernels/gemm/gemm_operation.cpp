@@ -83,12 +83,38 @@ class PinnedReport {
   kernels::WaitReport* report_ = nullptr;
 };
 
+/// What one handle holds of the symmetric heap; given back also when making the handle fails half-way.
+class HeapBuffers {
+ public:
+  explicit HeapBuffers(HeapRank& heap) : heap_(heap) {}
+  HeapBuffers(const HeapBuffers&) = delete;
+  HeapBuffers& operator=(const HeapBuffers&) = delete;
+  ~HeapBuffers() {
+    for (const SymmetricBuffer& buffer : buffers_) {
+      try {
+        heap_.release(buffer);
+      } catch (const std::exception&) {
+        // Ranks that are out of step have been told so elsewhere; a destructor must not throw.
+      }
+    }
+  }
+
+  SymmetricBuffer take(const char* tag, std::size_t bytes) {
+    buffers_.push_back(heap_.allocate(tag, bytes));
+    return buffers_.back();
+  }
+
+ private:
+  HeapRank& heap_;
+  std::vector<SymmetricBuffer> buffers_;
+};
+
 }  // namespace
 
 class Gemm::State {
  public:
   State(HeapRank& heap, gemm::Problem problem, const Plan& plan, std::chrono::microseconds time_out)
-      : heap_(heap), problem_(std::move(problem)) {
+      : heap_(heap), problem_(std::move(problem)), buffers_(heap) {
     gemm::check_problem(problem_, heap.world());
     require_capability(heap.device());
     const int share = multiprocessors(heap.device());
@@ -102,21 +128,22 @@ class Gemm::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  ~State() {
-    for (const SymmetricBuffer& buffer : buffers_) {
-      try {
-        heap_.release(buffer);
-      } catch (const std::exception&) {
-        // Ranks that are out of step have been told so elsewhere; a destructor must not throw.
-      }
-    }
-  }
+  ~State() = default;
 
   void check() const {
     if (report_.raised()) {
       throw DeviceError(
           fmt::format("{}: {}", gemm::operation_name(problem_.operation), kernels::describe(*report_.get())));
     }
+  }
+
+  /// Every launch of a handle must have as many CTAs: each keeps its own epoch.
+  void fix_blocks(int blocks) {
+    if (blocks_ != 0 && blocks_ != blocks) {
+      throw InputError(fmt::format("this handle has been launched with {} CTAs, now with {}: use launch or launch_together, "
+                                   "not both", blocks_, blocks));
+    }
+    blocks_ = blocks;
   }
 
   /// Parameters for these operands; the maps are made anew only when an address changes.
@@ -151,6 +178,7 @@ class Gemm::State {
     cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epochs, first_epochs.data(),
                            first_epochs.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
                 "setting the first epoch");
+    cuda::check(cudaDeviceSynchronize(), "waiting for the first epoch");
     report_.clear();
   }
 
@@ -192,11 +220,7 @@ class Gemm::State {
   }
 
  private:
-  SymmetricBuffer take(const char* tag, std::size_t bytes) {
-    const SymmetricBuffer buffer = heap_.allocate(tag, bytes);
-    buffers_.push_back(buffer);
-    return buffer;
-  }
+  SymmetricBuffer take(const char* tag, std::size_t bytes) { return buffers_.take(tag, bytes); }
 
   void allocate() {
     signals_ = take("gemm signals", (SignalPad::tile_flags + static_cast<std::size_t>(layout_.tile_flags)) * 4);
@@ -233,6 +257,7 @@ class Gemm::State {
     launch_.stage_bytes = ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
                           kernels::gemm_tile_depth * 2;
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
+    launch_.rotate_depth = layout_.rotates_depth ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
     launch_.waits_done = layout_.waits_done ? 1 : 0;
@@ -341,7 +366,7 @@ class Gemm::State {
   Plan plan_;
   Layout layout_;
   std::size_t steps_ = 0;
-  std::vector<SymmetricBuffer> buffers_;
+  HeapBuffers buffers_;
   SymmetricBuffer signals_{};
   SymmetricBuffer slots_{};
   std::array<SymmetricBuffer, 2> gathered_{};
@@ -353,6 +378,7 @@ class Gemm::State {
   cuda::DeviceBuffer virtual_launches_;
   bool prepared_ = false;
   bool instrumented_ = false;
+  int blocks_ = 0;
 };
 
 Gemm::Gemm(HeapRank& heap, const gemm::Problem& problem, const Plan& plan, std::chrono::microseconds time_out)
@@ -363,6 +389,7 @@ Gemm::~Gemm() = default;
 
 void Gemm::launch(const Operands& operands, CUstream_st* stream) {
   const GemmLaunch& launch = state_->prepare(operands);
+  state_->fix_blocks(issuers());
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::launch_gemm(launch, state_->shape(issuers()), stream);
 }
@@ -383,6 +410,9 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
   const int cluster = first.plan().cluster_rows * first.plan().cluster_columns;
   const int share = multiprocessors(first.heap().device()) / static_cast<int>(ranks.size()) / cluster * cluster;
   const kernels::GemmLaunchShape shape = first.shape(std::min(share, first.plan().issuers));
+  for (Gemm* rank : ranks) {
+    rank->state_->fix_blocks(shape.blocks);
+  }
   kernels::launch_virtual_gemm(first.upload(launches, stream), first.heap().world(), shape, stream);
 }
 

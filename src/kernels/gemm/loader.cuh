@@ -18,6 +18,25 @@ __device__ inline std::uint32_t chunk_arrivals(const GemmLaunch& launch, std::in
   return static_cast<std::uint32_t>((rows + push_rows - 1) / push_rows * blocks);
 }
 
+/// Flag of a chunk among this rank's, counted from the first chunk flag.
+__device__ inline std::int32_t chunk_flag(const GemmLaunch& launch, const GemmRegionTarget& target,
+                                          const schedule::GemmTile& tile, std::int32_t depth_chunk) {
+  const GatherParameters& gather = launch.gather;
+  return (target.gather_rank * gather.row_chunks + tile.row / gather.chunk_rows) * gather.depth_chunks + depth_chunk;
+}
+
+/// Waits for one chunk of the rows of a tile.
+__device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+                                      const GemmRegionTarget& target, const schedule::GemmTile& tile,
+                                      std::int32_t depth_chunk) {
+  const auto index = static_cast<std::uint32_t>(chunk_flag(launch, target, tile, depth_chunk));
+  const std::uint32_t arrivals = chunk_arrivals(launch, launch.schedule.region(tile.region).rows,
+                                                tile.row / launch.gather.chunk_rows, depth_chunk);
+  wait_at_least(context.waits, {WaitSite::gathered_chunk, target.gather_rank, index, epoch},
+                own_signal(launch, SignalPad::tile_flags + index), epoch * arrivals);
+  fence_async_proxy();
+}
+
 /// Waits until the rows of a peer that this k-block needs have arrived; tells how many chunks along k have. A look costs a
 /// microsecond, as long as the ring lasts, so one look takes in the next chunks, too.
 __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
@@ -27,7 +46,7 @@ __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const G
   const GatherParameters& gather = launch.gather;
   const std::int32_t shard_rows = launch.schedule.region(tile.region).rows;
   const std::int32_t row_chunk = tile.row / gather.chunk_rows;
-  const std::int32_t index = (target.gather_rank * gather.row_chunks + row_chunk) * gather.depth_chunks + depth_chunk;
+  const std::int32_t index = chunk_flag(launch, target, tile, depth_chunk);
   const std::uint32_t* flags = own_signal(launch, SignalPad::tile_flags + static_cast<std::uint32_t>(index));
   std::uint32_t seen[ahead];
 #pragma unroll
@@ -43,13 +62,10 @@ __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const G
     }
   }
   if (arrived == 0) {
-    wait_at_least(context.waits,
-                  {WaitSite::gathered_chunk, target.gather_rank, static_cast<std::uint32_t>(index), epoch}, flags,
-                  epoch * chunk_arrivals(launch, shard_rows, row_chunk, depth_chunk));
-    arrived = 1;
-  } else {
-    fence_acquire();
+    wait_for_chunk(launch, context, epoch, target, tile, depth_chunk);
+    return 1;
   }
+  fence_acquire();
   fence_async_proxy();
   return arrived;
 }
@@ -87,6 +103,50 @@ __device__ inline std::int32_t gather_buffer(const GemmLaunch& launch, std::uint
   return launch.gather.buffers == 2 ? static_cast<std::int32_t>(epoch & 1U) : 0;
 }
 
+/// The k-block with which a tile begins. Where each B tile is read by one cluster only (few rows), clusters begin at different
+/// depths: all at the same one, they meet in the same memory channels and at the same lines of A.
+__device__ inline std::int32_t first_block(const GemmLaunch& launch, const GemmContext& context) {
+  return launch.rotate_depth != 0 ? context.cluster * launch.depth_blocks / context.clusters : 0;
+}
+
+/// Tiles of rows that arrive wait here, chunk by chunk along k.
+template <int TileColumns>
+class ArrivalGate {
+ public:
+  __device__ ArrivalGate(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch)
+      : launch_(launch), context_(context), epoch_(epoch) {}
+
+  /// A CTA outside of the region loads for its cluster all the same, if its rows are inside.
+  __device__ void begin_tile(const GemmRegionTarget& target, const schedule::GemmTile& tile, bool first) {
+    arrives_ = target.gather_rank >= 0 && tile.row < launch_.schedule.region(tile.region).rows;
+    watched_ = first;
+    next_ = 0;
+  }
+
+  __device__ void pass(const GemmRegionTarget& target, const schedule::GemmTile& tile, std::int32_t depth) {
+    if (!arrives_ || depth != next_) {
+      return;
+    }
+    const std::int32_t chunk_depth = launch_.gather.chunk_depth;
+    if (watched_) {
+      // The other rows' store warp has nothing to store yet; it looks, this thread only reads shared memory.
+      while (static_cast<std::int32_t>(load_acquire_shared(&context_.chunks_arrived)) <= depth / chunk_depth) {
+      }
+      next_ += chunk_depth;
+    } else {
+      next_ += chunk_depth * wait_for_chunks(launch_, context_, epoch_, target, tile, depth / chunk_depth);
+    }
+  }
+
+ private:
+  const GemmLaunch& launch_;
+  const GemmContext& context_;
+  const std::uint32_t epoch_;
+  bool arrives_ = false;
+  bool watched_ = false;
+  std::int32_t next_ = 0;
+};
+
 template <int TileColumns, class Probe>
 __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext& context) {
   Probe probe(launch.probe, context.probes, context.block, SpanRole::loader);
@@ -94,26 +154,26 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
   RingPosition position;
   std::uint32_t number = 0;
   const std::uint32_t epoch = launch.gather.buffers > 0 ? read_epoch(launch, context) : 0;
+  ArrivalGate<TileColumns> gate(launch, context, epoch);
   for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);
     const GemmRegionTarget& target = launch.target[tile.region];
+    gate.begin_tile(target, tile, number == 0);
     context.tiles.tile[number++ % TileRing::places] = tile;  // published by the arrival at the first stage's barrier
-    const CUtensorMap* a = target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
+    const CUtensorMap* a =
+        target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
     const std::int32_t a_row = target.a_row_begin + tile.row;
     const std::int32_t b_row = target.b_row_begin + tile.column;
-    const bool arrives = target.gather_rank >= 0 && tile.inside;
-    std::int32_t next_wait = 0;
+    std::int32_t depth_block = first_block(launch, context);
     for (std::int32_t block = 0; block < launch.depth_blocks; ++block) {
-      const std::int32_t depth = block * gemm_tile_depth;
+      const std::int32_t depth = depth_block * gemm_tile_depth;
       probe.delay();
-      if (arrives && depth == next_wait) {
-        const std::int32_t chunk_depth = launch.gather.chunk_depth;
-        next_wait += chunk_depth * wait_for_chunks(launch, context, epoch, target, tile, depth / chunk_depth);
-      }
+      gate.pass(target, tile, depth);
       context.barriers.empty[position.index].wait(position.parity ^ 1U);
       load_stage<TileColumns>(launch, context, a, a_row, b_row, depth, &context.barriers.full[position.index],
                               context.ring + position.index * Stage<TileColumns>::bytes);
       position.advance(launch.stages);
+      depth_block = depth_block + 1 == launch.depth_blocks ? 0 : depth_block + 1;
     }
   }
 }

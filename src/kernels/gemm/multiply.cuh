@@ -69,7 +69,8 @@ class MultiplyWarpgroup {
     if (launch_.plain == 0) {
       const GemmRegionTarget& target = launch_.target[tile.region];
       if (target.exchange != 0) {
-        stage(accumulator);  // to the peers, unrounded sums stay in registers
+        stage(accumulator);  // to the peers
+        round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
       }
       if (target.reduce != 0) {
         add_partials(accumulator);

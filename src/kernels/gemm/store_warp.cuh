@@ -3,6 +3,7 @@
 
 #include "kernels/gemm/epilogue.cuh"
 #include "kernels/gemm/gemm_context.cuh"
+#include "kernels/gemm/loader.cuh"
 
 namespace xstage::kernels {
 
@@ -11,7 +12,7 @@ namespace xstage::kernels {
 template <int TileColumns, class Probe>
 class StoreWarp {
  public:
-  __device__ StoreWarp(const GemmLaunch& launch, const GemmContext& context, int half)
+  __device__ StoreWarp(const GemmLaunch& launch, GemmContext& context, int half)
       : launch_(launch),
         context_(context),
         half_(half),
@@ -28,7 +29,10 @@ class StoreWarp {
       const schedule::GemmTile tile = launch_.schedule.tile(index, context_.rank_in_cluster);
       const GemmRegionTarget& target = launch_.target[tile.region];
       number_ = index;
-      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1)) {
+      if (half_ == 1 && index == context_.cluster && target.gather_rank >= 0) {
+        watch_arrivals(tile, target);
+      }
+      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1 || target.exchange != 0)) {
         await_peers_entry(launch_, context_, epoch_, 0);
         entered_ = true;
       }
@@ -46,6 +50,15 @@ class StoreWarp {
 
   __device__ char* chunk(std::int32_t index) {
     return context_.staging + (half_ * launch_.staging + index) * chunk_bytes;
+  }
+
+  /// For the loader, whose ring has no microsecond to spare for looking at flags: the chunks of the first tile's rows.
+  __device__ void watch_arrivals(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    const bool arrives = tile.row < launch_.schedule.region(tile.region).rows;
+    for (std::int32_t chunk = 0; arrives && chunk < launch_.gather.depth_chunks; ++chunk) {
+      wait_for_chunk(launch_, context_, epoch_, target, tile, chunk);
+      store_release_shared(&context_.chunks_arrived, static_cast<std::uint32_t>(chunk + 1));
+    }
   }
 
   __device__ void move_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
@@ -256,7 +269,7 @@ class StoreWarp {
   }
 
   const GemmLaunch& launch_;
-  const GemmContext& context_;
+  GemmContext& context_;
   const int half_;
   Probe probe_;
   RingPosition used_;  // place of the ring that comes next
