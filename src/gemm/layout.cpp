@@ -17,6 +17,9 @@ std::int64_t half_tiles(std::int64_t rows, std::int64_t columns, const Plan& pla
   return divide_up(rows, kernels::gemm_tile_rows) * 2 * divide_up(columns, plan.tile_columns);
 }
 
+/// Up to here twice the volume costs less than a wait, a fence and a flag.
+constexpr std::int64_t most_rows_in_registers = 64;
+
 class LayoutBuilder {
  public:
   LayoutBuilder(const Problem& problem, const Plan& plan, int rank, int world)
@@ -190,10 +193,25 @@ class LayoutBuilder {
     GemmRegionTarget target = plain_target();
     target.reduce = 1;
     target.exchange = 1;
+    if (plan_.tile_columns == 64 && problem_.m <= most_rows_in_registers) {
+      exchange_in_registers(target);
+      return;
+    }
     target.signal_begin = static_cast<std::uint32_t>(flags_each * rank_);
     target.final_map = narrow(static_cast<std::int64_t>(peers.size()));
     add(problem_.m, problem_.n, target, peers);
     layout_.outputs.push_back({Place::symmetric, rank_, 0, 0, whole});
+  }
+
+  /// From registers to registers: no slots for tiles, no flags; two sets of words of 16 bytes for 4 values.
+  void exchange_in_registers(GemmRegionTarget target) {
+    layout_.slots = {};
+    layout_.slot_rows = 0;
+    layout_.tile_flags = 0;
+    target.in_registers = 1;
+    add(problem_.m, problem_.n, target, {{Place::symmetric, rank_, 0, 0, {problem_.m, problem_.n}}});
+    const std::int64_t tiles = divide_up(problem_.n, plan_.tile_columns);
+    layout_.exchange_bytes = std::int64_t{2} * world_ * tiles * 64 * plan_.tile_columns * 4;
   }
 
   void add_partial_region(int owner, GemmRegionTarget target, const MatrixShape& shape) {
@@ -308,6 +326,7 @@ std::size_t heap_bytes(const Problem& problem, const Plan& plan, int world) {
   const Layout layout = make_layout(problem, complete_plan(problem, plan, world, multiprocessors_for_sizes), 0, world);
   std::size_t bytes = padded((kernels::SignalPad::tile_flags + layout.tile_flags) * 4);
   bytes += padded(layout.slots.rows * layout.slots.columns * 2);
+  bytes += padded(layout.exchange_bytes);
   for (int buffer = 0; buffer < layout.gather.buffers; ++buffer) {
     bytes += padded(layout.gathered.rows * layout.gathered.columns * 2);
   }

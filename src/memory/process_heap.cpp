@@ -51,7 +51,7 @@ class ProcessHeapRank final : public HeapRank {
  protected:
   SymmetricBuffer allocate_checked(std::string_view tag, std::size_t bytes, std::size_t alignment) override {
     const CollectiveStep step{StepKind::allocate, fmt::format("'{}' ({} bytes, aligned to {})", tag, bytes, alignment)};
-    ledger_->check(rank_, step);
+    // A heap too small comes first: it is so on every rank, and must not look like a disagreement on the second one.
     const auto offset = allocator_.allocate(bytes, alignment);
     if (!offset) {
       throw InputError(fmt::format(
@@ -60,6 +60,7 @@ class ProcessHeapRank final : public HeapRank {
           rank_, step.values, allocator_.free_bytes(), allocator_.total_bytes(), allocator_.largest_free_bytes()));
     }
     try {
+      ledger_->check(rank_, step);
       storage_->clear(rank_, *offset, bytes);
       ledger_->advance(rank_, step);
     } catch (...) {

@@ -56,26 +56,34 @@ __device__ inline void report_expiry(const WaitContext& context, const WaitTarge
   raise_abort(context);
 }
 
+/// Whether a wait must end without its value: another one gave up, or the time is over. Reports and tells all ranks.
+__device__ inline bool gave_up(const WaitContext& context, const WaitTarget& target, std::uint32_t expected,
+                               std::uint32_t observed, std::uint64_t start_ns) {
+  const bool told = load_relaxed(context.signals[context.rank] + context.abort_word) != 0U;
+  const std::uint64_t waited = global_nanoseconds() - start_ns;
+  if (!told && waited <= context.time_out_ns) {
+    return false;
+  }
+  report_expiry(context, target, expected, observed, waited, told);
+  raise_abort(context);
+  return true;
+}
+
 /// Inlined like all device code here: a call would make ptxas serialise WGMMA (C7510).
-__device__ inline bool wait_slowly(const WaitContext& context, const WaitTarget& target,
-                                                const std::uint32_t* word, std::uint32_t expected) {
+__device__ inline bool wait_slowly(const WaitContext& context, const WaitTarget& target, const std::uint32_t* word,
+                                   std::uint32_t expected) {
   constexpr int looks_between_checks = 32;
   const std::uint64_t start = global_nanoseconds();
-  while (true) {
+  std::uint32_t value = 0;
+  do {
     for (int look = 0; look < looks_between_checks; ++look) {
-      const std::uint32_t value = load_acquire(word);
+      value = load_acquire(word);
       if (reached(value, expected)) {
         return true;
       }
     }
-    const bool told = load_relaxed(context.signals[context.rank] + context.abort_word) != 0U;
-    const std::uint64_t waited = global_nanoseconds() - start;
-    if (told || waited > context.time_out_ns) {
-      report_expiry(context, target, expected, load_acquire(word), waited, told);
-      raise_abort(context);
-      return false;
-    }
-  }
+  } while (!gave_up(context, target, expected, value, start));
+  return false;
 }
 
 /// Until *word has reached `expected`; false when the wait was given up. One thread.

@@ -143,7 +143,7 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
 // setmaxnreg waits for ever. The widest tile leaves the helpers just enough: 224 / 56 spilled the instruments' registers.
 template <int TileColumns>
 struct RegisterSplit {
-  static constexpr int multiply = TileColumns == 256 ? 224 : 208;
+  static constexpr int multiply = TileColumns == 256 ? 224 : TileColumns == 128 ? 208 : 184;
   static constexpr int helper = 3 * 168 - 2 * multiply;
 };
 

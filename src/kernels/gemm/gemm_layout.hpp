@@ -31,6 +31,7 @@ struct GemmRegionTarget {
   std::int32_t reduce;         // 1: add the slots of all other ranks first
   std::int32_t exchange;       // 1: before that, the own partial sums go to all peers, each of which does the same
   std::int32_t final_map;      // exchange: HeapMaps::output of the sum
+  std::int32_t in_registers;   // 1: the exchange goes from registers to registers
   std::int32_t raw;            // 1: a partial sum, which leaves without bias and activation
   std::int32_t gather_rank;    // whose rows these are when they arrive in chunks, -1: local
   std::int32_t head_steps;     // bit 0: RMS norm, bit 1: rotary embedding

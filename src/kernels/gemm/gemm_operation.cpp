@@ -174,6 +174,9 @@ class Gemm::State {
     const cuda::CurrentDevice current(heap_.device());
     cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
     cuda::check(cudaMemset(heap_.local(signals_), 0, signals_.bytes), "clearing signals");
+    if (layout_.exchange_bytes > 0) {
+      cuda::check(cudaMemset(heap_.local(exchange_), 0, exchange_.bytes), "clearing the exchange");
+    }
     const std::vector<std::uint32_t> first_epochs(SignalPad::most_blocks, 1U);
     cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epochs, first_epochs.data(),
                            first_epochs.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
@@ -227,6 +230,9 @@ class Gemm::State {
     if (layout_.slots.rows > 0) {
       slots_ = take("gemm slots", bytes_of(layout_.slots));
     }
+    if (layout_.exchange_bytes > 0) {
+      exchange_ = take("gemm exchange", static_cast<std::size_t>(layout_.exchange_bytes));
+    }
     for (int buffer = 0; buffer < layout_.gather.buffers; ++buffer) {
       gathered_[static_cast<std::size_t>(buffer)] = take("gemm gathered operand", bytes_of(layout_.gathered));
     }
@@ -240,6 +246,10 @@ class Gemm::State {
     const PeerView signals = heap_.view(signals_);
     for (int rank = 0; rank < heap_.world(); ++rank) {
       launch_.signals[rank] = reinterpret_cast<std::uint32_t*>(signals.base[rank]);
+    }
+    if (layout_.exchange_bytes > 0) {
+      const PeerView exchange = heap_.view(exchange_);
+      std::copy_n(exchange.base, heap_.world(), launch_.exchange);
     }
     launch_.schedule = layout_.schedule;
     std::copy(layout_.targets.begin(), layout_.targets.end(), launch_.target);
@@ -369,6 +379,7 @@ class Gemm::State {
   HeapBuffers buffers_;
   SymmetricBuffer signals_{};
   SymmetricBuffer slots_{};
+  SymmetricBuffer exchange_{};
   std::array<SymmetricBuffer, 2> gathered_{};
   std::vector<SymmetricBuffer> outputs_;
   PinnedReport report_;

@@ -52,6 +52,7 @@ struct GemmLaunch {
   GatherParameters gather;
 
   std::uint32_t* signals[max_world];  // signal pad of every rank
+  char* exchange[max_world];          // slots of the exchange through registers, see exchange.cuh
   std::int32_t rank;
   std::int32_t world;
   std::int32_t depth_blocks;    // k-blocks of a tile

@@ -4,6 +4,7 @@
 #include <cutlass/arch/reg_reconfig.h>
 
 #include "kernels/gemm/epilogue.cuh"
+#include "kernels/gemm/exchange.cuh"
 #include "kernels/gemm/gemm_context.cuh"
 #include "kernels/gemm/heads.cuh"
 
@@ -68,12 +69,18 @@ class MultiplyWarpgroup {
   __device__ void finish_tile(Accumulators accumulator, const schedule::GemmTile& tile) {
     if (launch_.plain == 0) {
       const GemmRegionTarget& target = launch_.target[tile.region];
-      if (target.exchange != 0) {
-        stage(accumulator);  // to the peers
-        round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
-      }
-      if (target.reduce != 0) {
-        add_partials(accumulator);
+      if (target.in_registers != 0) {
+        if constexpr (TileColumns == 64) {
+          exchange_registers(accumulator, tile);
+        }
+      } else {
+        if (target.exchange != 0) {
+          stage(accumulator);          // to the peers
+          round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
+        }
+        if (target.reduce != 0) {
+          add_partials(accumulator);
+        }
       }
       // A partial sum leaves as it is: bias and activation belong to the owner's full sum.
       if constexpr (Transforms) {
@@ -134,6 +141,33 @@ class MultiplyWarpgroup {
     }
     if (leader()) {
       context_.barriers.vacant[half_][index].arrive();
+    }
+  }
+
+  /// For few rows, see exchange.cuh. The sum starts from rank 0, as everywhere.
+  __device__ void exchange_registers(Accumulators accumulator, const schedule::GemmTile& tile) {
+    const std::int32_t rows = launch_.schedule.region(tile.region).rows - tile.row - 64 * half_;
+    const std::int32_t number = tile.column / TileColumns;
+    if (!tile.inside || !RegisterExchange<accumulators>::takes_part(rows)) {
+      return;
+    }
+    const RegisterExchange<accumulators> exchange(launch_, context_, read_epoch(launch_, context_), number);
+    exchange.send(accumulator);
+    round_to_bf16(accumulator);
+    float sum[accumulators] = {};
+    for (std::int32_t rank = 0; rank < launch_.world; ++rank) {
+      if (rank == launch_.rank) {
+#pragma unroll
+        for (int value = 0; value < static_cast<int>(accumulators); ++value) {
+          sum[value] += accumulator[value];
+        }
+      } else {
+        exchange.add(sum, rank);
+      }
+    }
+#pragma unroll
+    for (int value = 0; value < static_cast<int>(accumulators); ++value) {
+      accumulator[value] = sum[value];
     }
   }
 

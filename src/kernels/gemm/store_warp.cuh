@@ -32,11 +32,12 @@ class StoreWarp {
       if (half_ == 1 && index == context_.cluster && target.gather_rank >= 0) {
         watch_arrivals(tile, target);
       }
-      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1 || target.exchange != 0)) {
+      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1 ||
+                        (target.exchange != 0 && target.in_registers == 0))) {
         await_peers_entry(launch_, context_, epoch_, 0);
         entered_ = true;
       }
-      if (target.exchange != 0) {
+      if (target.exchange != 0 && target.in_registers == 0) {
         exchange_tile(tile, target);
       } else {
         move_tile(tile, target);
@@ -62,7 +63,7 @@ class StoreWarp {
   }
 
   __device__ void move_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    if (target.reduce != 0) {
+    if (target.reduce != 0 && target.in_registers == 0) {
       load_partials(tile);
     }
     store_tile(tile, target);
