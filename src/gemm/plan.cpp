@@ -60,6 +60,10 @@ void check_tiling(const Problem& problem, const Plan& plan) {
               "a gated epilogue needs 128 or 256");
   check_field(problem.operation != Operation::all_to_all || plan.tile_columns >= problem.head_dim, "tile_columns",
               plan.tile_columns, "a tile must hold whole heads");
+  const bool one_shot =
+      problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot;
+  check_field(!one_shot || plan.tile_columns < 256, "tile_columns", plan.tile_columns,
+              "an all-reduce in one shot needs 64 or 128");
   check_field(plan.staging_chunks >= 1 && plan.staging_chunks <= kernels::max_staging, "staging_chunks",
               plan.staging_chunks, "it must be between 1 and 4");
   const int cluster = plan.cluster_rows * plan.cluster_columns;
@@ -121,13 +125,18 @@ std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
          (pushes_shard ? kernels::push_bytes : 0) + barrier_bytes;
 }
 
-constexpr std::int64_t one_shot_rows = 128;
+
+/// Up to here an all-reduce goes in one shot: 256 rows took 48 us so, 65 us in two.
+constexpr std::int64_t one_shot_rows = 256;
 
 Plan make_plan(const Problem& problem, int world, int multiprocessors) {
   check_problem(problem, world);
   Plan plan;
   const LocalShape shape = local_shape(problem, world);
   // The widest tile has the least traffic per multiplication; a narrower one only where it fills more multiprocessors.
+  if (problem.operation == Operation::all_reduce && problem.m <= one_shot_rows) {
+    plan.tile_columns = 128;
+  }
   for (const int narrower : {128, 64}) {
     const bool allowed = narrower >= (problem.gated ? 128 : 64) &&
                          (problem.operation != Operation::all_to_all || narrower >= problem.head_dim);
@@ -151,7 +160,10 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
     // One wave has no local tiles to start with that would cover the arrival: arrive along k instead, faster than it is
     // consumed. With several waves whole rows are enough, and fewer flags.
     const std::int64_t tiles = row_tiles * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
-    plan.chunk_depth = tiles <= 2 * multiprocessors ? 512 : 0;
+    // Eight chunks: with more the looks at flags cost time, with fewer the first one is late.
+    const std::int64_t eighth = (problem.k / 8 + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
+    plan.chunk_depth =
+        tiles <= 2 * multiprocessors ? static_cast<int>(std::max<std::int64_t>(eighth, 1)) * kernels::gemm_tile_depth : 0;
     // Nothing leaves for a peer from staging, but late rows ask for a deep ring.
     plan.staging_chunks = problem.gated || plan.tile_columns < 256 ? 0 : 1;
   }

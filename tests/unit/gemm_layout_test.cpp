@@ -421,7 +421,8 @@ FlagsBySource raised_flags(const World& world, int owner) {
   FlagsBySource flags;
   for (int source = 0; source < world.cell.ranks; ++source) {
     for_each_half_tile(world.of(source), [&](const GemmTile&, const GemmRegionTarget& target, std::int64_t flag) {
-      if (target.signal_rank == owner || (target.exchange != 0 && source != owner)) {
+      const bool exchanges = target.exchange != 0 && target.in_registers == 0;  // words carry their own number
+      if (target.signal_rank == owner || (exchanges && source != owner)) {
         flags[source].insert(target.signal_begin + flag);
       }
     });
@@ -438,7 +439,7 @@ FlagsBySource awaited_flags(const World& world, int owner) {
     const GemmRegion& region = layout.schedule.region(tile.region);
     const std::int64_t flags_each =
         std::int64_t{(region.rows + 127) / 128 * 2} * ((region.columns + width - 1) / width);
-    for (int peer = 0; peer < world.cell.ranks && target.reduce != 0; ++peer) {
+    for (int peer = 0; peer < world.cell.ranks && target.reduce != 0 && target.in_registers == 0; ++peer) {
       if (peer != owner) {
         flags[peer].insert(peer * flags_each + flag);
       }

@@ -2,8 +2,7 @@
 // All-reduce in one shot for a handful of rows: partial sums go from registers to the peers' registers.
 //
 // Each 8-byte word carries two bf16 and the number of the call. A word is whole or not there, so whoever reads the number has
-// the data: no wait for the arrival of stores, no fence, no flag, no copy; that is 3 microseconds of 8. The volume doubles,
-// which pays up to 64 rows.
+// the data: no wait for the arrival of stores, no fence, no flag, no copy. The volume doubles, which pays up to 32 rows.
 //
 //   own accumulators --16-byte stores--> slot of this rank at every peer
 //   slots of the peers --polled loads--> added up in rank order

@@ -37,6 +37,7 @@ struct GemmContext {
   TileRing& tiles;
   ProbeState* probes;
   WaitContext waits;
+  std::uint32_t epoch;           // number of this call, 0 until it is known (it never wraps to 0 in practice)
   std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
   std::int32_t cluster;         // of this rank's clusters, the number of ours
   std::int32_t clusters;        // of this rank
@@ -50,15 +51,11 @@ __device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint3
   return launch.signals[launch.rank] + word;
 }
 
-/// The number of this call. Each CTA keeps its own word, so that no CTA has to wait for the last one to leave; read by the
-/// roles that need it, when they need it.
+/// Where the number of this call stands. Each CTA keeps its own word, so that no CTA has to wait for the last one to leave.
 __device__ inline std::uint32_t* epoch_word(const GemmLaunch& launch, const GemmContext& context) {
   return own_signal(launch, SignalPad::epochs + static_cast<std::uint32_t>(context.block));
 }
 
-__device__ inline std::uint32_t read_epoch(const GemmLaunch& launch, const GemmContext& context) {
-  return load_relaxed(epoch_word(launch, context));
-}
 
 /// Flag of half a tile: 64 rows of one tile column.
 __device__ inline std::uint32_t half_tile(const schedule::GemmSchedule& schedule, const schedule::GemmTile& tile,
@@ -67,19 +64,6 @@ __device__ inline std::uint32_t half_tile(const schedule::GemmSchedule& schedule
   const std::int32_t tile_columns = schedule.tiling().tile_columns;
   const std::int32_t columns = (region.columns + tile_columns - 1) / tile_columns;
   return static_cast<std::uint32_t>((tile.row / 64 + half) * columns + tile.column / tile_columns);
-}
-
-/// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
-/// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
-__device__ inline void await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
-                                         std::uint32_t lag) {
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank) {
-      wait_at_least(context.waits, {WaitSite::peer_entry, peer, 0, epoch},
-                    own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                    epoch - lag);
-    }
-  }
 }
 
 __device__ inline std::uint32_t load_acquire_shared(const std::uint32_t* word) {
@@ -94,6 +78,28 @@ __device__ inline std::uint32_t load_acquire_shared(const std::uint32_t* word) {
 __device__ inline void store_release_shared(std::uint32_t* word, std::uint32_t value) {
   asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(cute::cast_smem_ptr_to_uint(word)), "r"(value)
                : "memory");
+}
+
+/// The number of this call, which one helper has read for all: a look at global memory at the end of a role's work would
+/// lengthen the call by most of a microsecond.
+__device__ inline std::uint32_t read_epoch(const GemmContext& context) {
+  std::uint32_t epoch = 0;
+  while ((epoch = load_acquire_shared(&context.epoch)) == 0U) {
+  }
+  return epoch;
+}
+
+/// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
+/// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
+__device__ inline void await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+                                         std::uint32_t lag) {
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank) {
+      wait_at_least(context.waits, {WaitSite::peer_entry, peer, 0, epoch},
+                    own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                    epoch - lag);
+    }
+  }
 }
 
 /// Bulk stores of this thread have been performed, not only read their source.

@@ -56,13 +56,15 @@ __device__ inline void warm_parameters(const GemmLaunch& launch) {
   }
 }
 
-/// Tells all peers that this rank has entered the call: everything before it in the stream is finished.
-__device__ inline void post_entry(const GemmLaunch& launch, const GemmContext& context) {
-  if (context.block != 0 || launch.world == 1) {
+/// Reads the number of the call for all roles. One CTA tells the peers that this rank has entered it: everything before it in
+/// the stream is finished.
+__device__ inline void enter_call(const GemmLaunch& launch, GemmContext& context) {
+  if (launch.world == 1) {
     return;
   }
-  const std::uint32_t epoch = read_epoch(launch, context);
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+  const std::uint32_t epoch = load_relaxed(epoch_word(launch, context));
+  store_release_shared(&context.epoch, epoch);
+  for (std::int32_t peer = 0; context.block == 0 && peer < launch.world; ++peer) {
     if (peer != launch.rank) {
       store_release(
           launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank), epoch);
@@ -83,7 +85,11 @@ __device__ inline void await_peers_done(const GemmLaunch& launch, const GemmCont
 }
 
 /// A rank that came when the others had given up may have waited for nothing; it must not take its results for good.
-__device__ inline void report_abort(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch) {
+__device__ inline void report_abort(const GemmLaunch& launch, const GemmContext& context) {
+  if (launch.world == 1 || context.block != 0) {
+    return;
+  }
+  const std::uint32_t epoch = read_epoch(context);
   if (load_relaxed(own_signal(launch, SignalPad::abort)) != 0U) {
     report_expiry(context.waits, {WaitSite::end_of_call, launch.rank, 0, epoch}, 0, 0, 0, true);
   }
@@ -94,16 +100,13 @@ __device__ inline void leave_call(const GemmLaunch& launch, const GemmContext& c
   if (launch.world == 1) {
     return;
   }
-  const std::uint32_t epoch = read_epoch(launch, context);
+  const std::uint32_t epoch = read_epoch(context);
   if (context.block == 0 && launch.waits_done != 0) {
     await_peers_done(launch, context, epoch);
   }
   if (context.block == 0 && launch.waits_sent != 0) {
     wait_at_least(context.waits, {WaitSite::copies_sent, launch.rank, 0, epoch}, own_signal(launch, SignalPad::sent),
                   epoch);
-  }
-  if (context.block == 0) {
-    report_abort(launch, context, epoch);
   }
   store_relaxed(epoch_word(launch, context), epoch + 1U);
 }
@@ -116,13 +119,14 @@ __device__ inline void run_helper(const GemmLaunch& launch, GemmContext& context
   switch (threadIdx.x / 32U) {
     case 0:
       load_operands<TileColumns, Probe>(launch, context);
+      report_abort(launch, context);  // here, since this thread ends early: the look costs the call no time
       break;
     case 1:
     case 2:
       StoreWarp<TileColumns, Probe>(launch, context, static_cast<int>(threadIdx.x / 32U) - 1).run();
       break;
     default:
-      post_entry(launch, context);
+      enter_call(launch, context);
       push_shard<Probe>(launch, context);
       break;
   }
@@ -141,9 +145,10 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
 
 // A CTA starts with 168 registers a thread; what the multiplying warpgroups take, the helpers must have given back, or
 // setmaxnreg waits for ever. The widest tile leaves the helpers just enough: 224 / 56 spilled the instruments' registers.
-template <int TileColumns>
+template <int TileColumns, bool Transforms>
 struct RegisterSplit {
-  static constexpr int multiply = TileColumns == 256 ? 224 : TileColumns == 128 ? 208 : 184;
+  static constexpr int widest = Transforms ? 224 : 216;
+  static constexpr int multiply = TileColumns == 256 ? widest : TileColumns == 128 ? 208 : 184;
   static constexpr int helper = 3 * 168 - 2 * multiply;
 };
 
@@ -175,6 +180,7 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
                                                              sizeof(GemmContext)),
                                wait_context(launch),
                                0,
+                               0,
                                block / cluster_size,
                                blocks / cluster_size,
                                cluster_size,
@@ -196,10 +202,10 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   cudaTriggerProgrammaticLaunchCompletion();
 
   if (threadIdx.x < 128U) {
-    cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns>::helper>();
+    cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns, Transforms>::helper>();
     run_helper<TileColumns, Probe>(launch, context);
   } else {
-    cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns>::multiply>();
+    cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns, Transforms>::multiply>();
     MultiplyWarpgroup<TileColumns, Transforms, Probe>(launch, context, static_cast<int>(threadIdx.x / 128U) - 1).run();
   }
 

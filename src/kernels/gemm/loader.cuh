@@ -153,7 +153,7 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
   probe.start();
   RingPosition position;
   std::uint32_t number = 0;
-  const std::uint32_t epoch = launch.gather.buffers > 0 ? read_epoch(launch, context) : 0;
+  const std::uint32_t epoch = launch.gather.buffers > 0 ? read_epoch(context) : 0;
   ArrivalGate<TileColumns> gate(launch, context, epoch);
   for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);

@@ -74,9 +74,11 @@ class MultiplyWarpgroup {
           exchange_registers(accumulator, tile);
         }
       } else {
-        if (target.exchange != 0) {
-          stage(accumulator);          // to the peers
-          round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
+        if constexpr (TileColumns < 256) {  // few rows have narrow tiles
+          if (target.exchange != 0) {
+            stage(accumulator);          // to the peers
+            round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
+          }
         }
         if (target.reduce != 0) {
           add_partials(accumulator);
@@ -151,7 +153,7 @@ class MultiplyWarpgroup {
     if (!tile.inside || !RegisterExchange<accumulators>::takes_part(rows)) {
       return;
     }
-    const RegisterExchange<accumulators> exchange(launch_, context_, read_epoch(launch_, context_), number);
+    const RegisterExchange<accumulators> exchange(launch_, context_, read_epoch(context_), number);
     exchange.send(accumulator);
     round_to_bf16(accumulator);
     float sum[accumulators] = {};

@@ -47,7 +47,7 @@ class PushWarp {
   }
 
   __device__ void run() {
-    epoch_ = read_epoch(launch_, context_);
+    epoch_ = read_epoch(context_);
     PushPiece piece = next_inside(context_.block);
     PushPiece before{};
     if (exists(piece)) {

@@ -23,7 +23,7 @@ class StoreWarp {
 
   __device__ void run() {
     if (launch_.world > 1) {
-      epoch_ = read_epoch(launch_, context_);
+      epoch_ = read_epoch(context_);
     }
     for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
       const schedule::GemmTile tile = launch_.schedule.tile(index, context_.rank_in_cluster);
