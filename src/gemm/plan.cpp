@@ -60,6 +60,12 @@ void check_tiling(const Problem& problem, const Plan& plan) {
               "a gated epilogue needs 128 or 256");
   check_field(problem.operation != Operation::all_to_all || plan.tile_columns >= problem.head_dim, "tile_columns",
               plan.tile_columns, "a tile must hold whole heads");
+  if (plan.store_path != StorePath::bulk) {
+    throw InputError("plan: store_path must be bulk: tiles leave from shared memory by bulk stores only");
+  }
+  if (problem.operation == Operation::all_gather && plan.gather == GatherPath::copy_engine) {
+    throw InputError("plan: gather by copy engine is not available yet: use push");
+  }
   const bool one_shot =
       problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot;
   check_field(!one_shot || plan.tile_columns < 256, "tile_columns", plan.tile_columns,

@@ -186,7 +186,15 @@ Case random_case(const FusedOperation& fused, int ranks, Random& random) {
   }
   Plan plan = random_plan(problem, random);
   plan.all_reduce = fused.all_reduce;
+  if (!plan_allowed(problem, plan)) {
+    plan.tile_columns = 128;
+  }
   return make_case(problem, ranks, plan);
+}
+
+bool plan_allowed(const gemm::Problem& problem, const Plan& plan) {
+  return problem.operation != Operation::all_reduce || plan.all_reduce == AllReduceAlgorithm::two_shot ||
+         plan.tile_columns < 256;
 }
 
 std::vector<ResultShape> result_shapes(const GemmCell& cell, int rank) {

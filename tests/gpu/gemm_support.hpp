@@ -49,6 +49,9 @@ struct Case {
 
 /// Fills in what the plan leaves open, for GPU 0.
 [[nodiscard]] Case make_case(const gemm::Problem& problem, int ranks, const Plan& plan);
+
+/// An all-reduce in one shot has no tiles of 256 columns.
+[[nodiscard]] bool plan_allowed(const gemm::Problem& problem, const Plan& plan);
 /// The plan of the rule, but for the algorithm of an all-reduce.
 [[nodiscard]] Case make_case(const gemm::Problem& problem, int ranks,
                              AllReduceAlgorithm all_reduce = AllReduceAlgorithm::two_shot);

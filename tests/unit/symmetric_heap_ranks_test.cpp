@@ -126,7 +126,7 @@ TEST(SymmetricHeap, DisagreementOnTagSizeOrAlignmentChangesNothing) {
        std::vector<std::tuple<std::string, std::size_t, std::size_t>>{{"signals", 4096, 1024},
                                                                       {"workspace", 8192, 1024},
                                                                       {"workspace", 4096, 128},
-                                                                      {"workspace", 1U << 30U, 1024}}) {
+                                                                      {"workspace", heap_bytes, 1024}}) {
     const std::string text =
         complaint([&, t = tag, b = bytes, a = alignment] { static_cast<void>(heap[1].allocate(t, b, a)); });
     EXPECT_EQ(text, "rank 1 allocates '" + tag + "' (" + std::to_string(bytes) + " bytes, aligned to " +
@@ -155,6 +155,26 @@ TEST(SymmetricHeap, TooSmallSaysHowMuchWasAskedAndLeft) {
             "49152 of them in one piece; create the heap with more bytes per rank, or release buffers first");
   EXPECT_EQ(heap[0].steps(), 1U);
   EXPECT_EQ(heap[0].allocate("b", 49152).offset, 16384U);  // all that is left
+}
+
+/// No rank takes the step, so the second one must not hear that it disagrees with the first.
+TEST(SymmetricHeap, TooSmallIsSaidOnEveryRank) {
+  Heap heap(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(complaint([&] { static_cast<void>(heap[rank].allocate("workspace", heap_bytes + 1)); }),
+              "rank " + std::to_string(rank) +
+                  " allocates 'workspace' (65537 bytes, aligned to 1024): 65536 of the heap's 65536 bytes are left, "
+                  "65536 of them in one piece; create the heap with more bytes per rank, or release buffers first");
+    EXPECT_EQ(heap[rank].steps(), 0U);
+  }
+}
+
+TEST(SymmetricHeap, TooSmallIsSaidBeforeADisagreement) {
+  Heap heap(2);
+  heap[0].agree("handle that rank 0 has made instead");
+  EXPECT_THAT(complaint([&] { static_cast<void>(heap[1].allocate("workspace", heap_bytes + 1)); }),
+              HasSubstr("65536 of the heap's 65536 bytes are left"));
+  EXPECT_EQ(heap[1].steps(), 0U);
 }
 
 TEST(SymmetricHeap, AFailedClearLeavesTheRankWhereItWas) {

@@ -26,18 +26,15 @@ Kernel choose(int tile_columns) {
   }
 }
 
-/// Virtual ranks are for tests: as few instantiations as can be.
+/// Virtual ranks are for tests: with everything compiled in.
 template <class Probe>
-VirtualKernel choose_virtual(int tile_columns, bool transforms) {
+VirtualKernel choose_virtual(int tile_columns) {
   switch (tile_columns) {
     case 256:
       if constexpr (std::is_same_v<Probe, RecordingProbe>) {
         throw InputError("instrumented virtual ranks have tiles of 64 or 128 columns: 256 leave no register for it");
       } else {
-        if (transforms) {
-          throw InputError("virtual ranks with an epilogue have tiles of 64 or 128 columns: 256 leave no register for it");
-        }
-        return gemm_virtual_kernel<256, false, Probe>;
+        return gemm_virtual_kernel<256, true, Probe>;
       }
     case 128:
       return gemm_virtual_kernel<128, true, Probe>;
@@ -84,8 +81,8 @@ void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStr
 }
 
 void launch_virtual_gemm(const GemmLaunch* launches, int ranks, const GemmLaunchShape& shape, cudaStream_t stream) {
-  const VirtualKernel kernel = shape.instrumented ? choose_virtual<RecordingProbe>(shape.tile_columns, shape.transforms)
-                                                  : choose_virtual<NoProbe>(shape.tile_columns, shape.transforms);
+  const VirtualKernel kernel = shape.instrumented ? choose_virtual<RecordingProbe>(shape.tile_columns)
+                                                  : choose_virtual<NoProbe>(shape.tile_columns);
   enqueue(kernel, shape.blocks * ranks, shape, true, stream, launches, static_cast<std::int32_t>(ranks));
 }
 

@@ -144,11 +144,11 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
 }
 
 // A CTA starts with 168 registers a thread; what the multiplying warpgroups take, the helpers must have given back, or
-// setmaxnreg waits for ever. The widest tile leaves the helpers just enough: 224 / 56 spilled the instruments' registers.
-template <int TileColumns, bool Transforms>
+// setmaxnreg waits for ever. Between too few for the widest tile's accumulators and too few for the helpers lies 216 / 72:
+// 224 / 56 and 208 / 88 spill.
+template <int TileColumns>
 struct RegisterSplit {
-  static constexpr int widest = Transforms ? 224 : 216;
-  static constexpr int multiply = TileColumns == 256 ? widest : TileColumns == 128 ? 208 : 184;
+  static constexpr int multiply = TileColumns == 256 ? 216 : TileColumns == 128 ? 208 : 184;
   static constexpr int helper = 3 * 168 - 2 * multiply;
 };
 
@@ -202,10 +202,10 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   cudaTriggerProgrammaticLaunchCompletion();
 
   if (threadIdx.x < 128U) {
-    cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns, Transforms>::helper>();
+    cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns>::helper>();
     run_helper<TileColumns, Probe>(launch, context);
   } else {
-    cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns, Transforms>::multiply>();
+    cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns>::multiply>();
     MultiplyWarpgroup<TileColumns, Transforms, Probe>(launch, context, static_cast<int>(threadIdx.x / 128U) - 1).run();
   }
 

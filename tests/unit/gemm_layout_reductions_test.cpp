@@ -1,0 +1,259 @@
+// Partial sums and heads on their way to the peers: every slot is filled once, every flag has one sender, and an owner
+// waits for exactly those that are raised.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "gemm/layout.hpp"
+#include "unit/gemm_layout_world.hpp"
+
+namespace xstage::gemm {
+namespace {
+
+using kernels::GemmRegionTarget;
+using schedule::GemmRegion;
+using schedule::GemmTile;
+
+/// What an owner adds up: its rows in a reduce-scatter, its columns in an all-reduce, everything in an exchange.
+MatrixShape slot_shape(const World& world, int owner) {
+  const Problem& problem = world.problem();
+  if (problem.operation == Operation::reduce_scatter) {
+    return {world.rows_of(owner).count, problem.n};
+  }
+  return {problem.m, world.exchanges() ? problem.n : world.columns_of(owner).count};
+}
+
+TEST(GemmLayout, SlotsOfDifferentSourcesAreApartAndEachIsFilled) {
+  for_random_worlds({Operation::reduce_scatter, Operation::all_reduce}, [](const World& world) {
+    if (world.exchanges_in_registers()) {
+      return;  // no slots
+    }
+    for (int owner = 0; owner < world.cell.ranks; ++owner) {
+      const Layout& layout = world.of(owner);
+      const MatrixShape slot = slot_shape(world, owner);
+      ASSERT_EQ(layout.slots.rows, layout.slot_rows * (world.cell.ranks - 1));
+      ASSERT_LE(slot.rows, layout.slot_rows);
+      ASSERT_EQ(layout.slot_columns, slot.columns);
+      std::set<int> sources;
+      for (int source = 0; source < world.cell.ranks; ++source) {
+        for (const OutputTarget& output : world.of(source).outputs) {
+          if (output.place != Place::slot || output.rank != owner) {
+            continue;
+          }
+          EXPECT_TRUE(sources.insert(source).second);
+          // Where the owner looks for the partial sums of this source.
+          EXPECT_EQ(output.row_begin, layout.slot_rows * (source < owner ? source : source - 1));
+          EXPECT_EQ(output.shape.rows, slot.rows);
+          EXPECT_EQ(output.shape.columns, slot.columns);
+          EXPECT_EQ(output.column_begin, 0);
+          EXPECT_EQ(output.pitch, 0);
+        }
+      }
+      EXPECT_EQ(sources.size(), static_cast<std::size_t>(world.cell.ranks - 1));
+      EXPECT_EQ(sources.count(owner), 0U);
+    }
+  });
+}
+
+TEST(GemmLayout, PeersComeFirstRotatedAndTheOwnRegionLast) {
+  for_random_worlds({Operation::reduce_scatter, Operation::all_reduce, Operation::all_to_all}, [](const World& world) {
+    if (world.exchanges()) {
+      return;  // one region, which goes to all
+    }
+    const int ranks = world.cell.ranks;
+    const std::size_t parts = std::max<std::size_t>(world.problem().parts.size(), 1);
+    for (std::size_t region = 0; region < static_cast<std::size_t>(ranks) * parts; ++region) {
+      std::set<int> destinations;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const GemmRegionTarget& target = world.of(rank).targets.at(region);
+        const int destination = (rank + static_cast<int>(region / parts) + 1) % ranks;
+        destinations.insert(destination);
+        const bool last = region / parts + 1 == static_cast<std::size_t>(ranks);
+        const bool reduces = world.problem().operation != Operation::all_to_all;
+        EXPECT_EQ(target.signal_rank, reduces && last ? -1 : destination);
+        EXPECT_EQ(target.reduce != 0, reduces && last && ranks > 1);
+        EXPECT_EQ(target.raw != 0, reduces && !last);  // bias and activation belong to the full sum
+      }
+      EXPECT_EQ(destinations.size(), static_cast<std::size_t>(ranks)) << "two ranks store to one peer at once";
+    }
+  });
+}
+
+/// Its sum goes to the own output alone.
+void expect_sum_at_home(const World& world, int rank, std::int32_t index) {
+  const Layout& layout = world.of(rank);
+  const OutputTarget& sum = layout.outputs.at(static_cast<std::size_t>(index));
+  EXPECT_EQ(sum.place, Place::symmetric);
+  EXPECT_EQ(sum.rank, rank);
+  EXPECT_EQ(sum.shape.rows, world.problem().m);
+  EXPECT_EQ(sum.shape.columns, world.problem().n);
+  EXPECT_FALSE(layout.targets_remote(static_cast<std::size_t>(index)));
+}
+
+TEST(GemmLayout, AnExchangeGoesToAllPeersAndEndsAtHome) {
+  int exchanges = 0;
+  for_random_worlds({Operation::all_reduce}, [&](const World& world) {
+    if (!world.exchanges() || world.exchanges_in_registers()) {
+      return;
+    }
+    ++exchanges;
+    for (int rank = 0; rank < world.cell.ranks; ++rank) {
+      const Layout& layout = world.of(rank);
+      ASSERT_EQ(layout.targets.size(), 1U);
+      const GemmRegionTarget& target = layout.targets[0];
+      EXPECT_EQ(target.exchange, 1);
+      EXPECT_EQ(target.in_registers, 0);
+      EXPECT_EQ(target.reduce, 1);
+      EXPECT_EQ(target.raw, 0);
+      EXPECT_EQ(layout.exchange_bytes, 0);
+      std::set<int> peers;
+      for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
+        const OutputTarget& output = layout.outputs.at(static_cast<std::size_t>(target.output_map + copy));
+        EXPECT_EQ(output.place, Place::slot);
+        EXPECT_NE(output.rank, rank);
+        peers.insert(output.rank);
+      }
+      EXPECT_EQ(peers.size(), static_cast<std::size_t>(world.cell.ranks - 1));
+      expect_sum_at_home(world, rank, target.final_map);
+    }
+  });
+  EXPECT_GT(exchanges, 0);
+}
+
+World all_reduce_in_one_shot(std::int64_t rows, std::int64_t columns, int tile_columns, int ranks) {
+  Problem problem;
+  problem.operation = Operation::all_reduce;
+  problem.m = rows;
+  problem.n = columns;
+  problem.k = std::int64_t{64} * ranks;
+  Plan plan;
+  plan.all_reduce = AllReduceAlgorithm::one_shot;
+  plan.tile_columns = tile_columns;
+  return make_world(problem, plan, ranks);
+}
+
+/// The kernel exchanges words in the heap: two calls' worth of a tile of 64 x 64 from every rank, 4 bytes a value.
+TEST(GemmLayout, AnExchangeInRegistersNeedsNeitherSlotsNorFlags) {
+  for (int ranks = 2; ranks <= max_world; ++ranks) {
+    for (const std::int64_t rows : {1, 32}) {
+      for (const auto& [columns, tiles] : {std::pair{8, 1}, std::pair{64, 1}, std::pair{72, 2}, std::pair{4096, 64}}) {
+        const World world = all_reduce_in_one_shot(rows, columns, 64, ranks);
+        SCOPED_TRACE(world.text());
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Layout& layout = world.of(rank);
+          ASSERT_EQ(layout.targets.size(), 1U);
+          const GemmRegionTarget& target = layout.targets[0];
+          EXPECT_EQ(target.in_registers, 1);
+          EXPECT_EQ(target.exchange, 1);
+          EXPECT_EQ(target.reduce, 1);
+          EXPECT_EQ(target.raw, 0);
+          EXPECT_EQ(target.remote, 0);
+          EXPECT_EQ(target.signal_rank, -1);
+          EXPECT_EQ(target.output_copies, 1);
+          ASSERT_EQ(layout.outputs.size(), 1U);
+          expect_sum_at_home(world, rank, target.output_map);
+          EXPECT_EQ(layout.slots.rows, 0);
+          EXPECT_EQ(layout.tile_flags, 0);
+          EXPECT_EQ(layout.exchange_bytes, std::int64_t{2} * ranks * tiles * 64 * 64 * 4);
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmLayout, MoreRowsOrWiderTilesExchangeThroughSlots) {
+  for (const auto& [rows, tile_columns] : {std::pair{33, 64}, std::pair{32, 128}}) {
+    const World world = all_reduce_in_one_shot(rows, 72, tile_columns, 2);
+    SCOPED_TRACE(world.text());
+    EXPECT_EQ(world.of(0).targets.at(0).exchange, 1);
+    EXPECT_EQ(world.of(0).targets.at(0).in_registers, 0);
+    EXPECT_EQ(world.of(0).exchange_bytes, 0);
+    EXPECT_EQ(world.of(0).slots.rows, rows);
+  }
+}
+
+/// As in the kernels, for half a tile of 64 rows.
+std::int64_t half_tile(const Layout& layout, const GemmTile& tile, int half) {
+  const std::int32_t width = layout.schedule.tiling().tile_columns;
+  const std::int32_t columns = (layout.schedule.region(tile.region).columns + width - 1) / width;
+  return std::int64_t{tile.row / 64 + half} * columns + tile.column / width;
+}
+
+template <typename Visit>
+void for_each_half_tile(const Layout& layout, Visit&& visit) {
+  const schedule::GemmTiling& tiling = layout.schedule.tiling();
+  for (std::int32_t index = 0; index < layout.schedule.cluster_tiles(); ++index) {
+    for (int cta = 0; cta < tiling.cluster_rows * tiling.cluster_columns; ++cta) {
+      const GemmTile tile = layout.schedule.tile(index, cta);
+      for (int half = 0; half < 2 && tile.inside; ++half) {
+        visit(tile, layout.targets[static_cast<std::size_t>(tile.region)], half_tile(layout, tile, half));
+      }
+    }
+  }
+}
+
+using FlagsBySource = std::map<int, std::multiset<std::int64_t>>;
+
+/// Flags of `owner` that each source raises.
+FlagsBySource raised_flags(const World& world, int owner) {
+  FlagsBySource flags;
+  for (int source = 0; source < world.cell.ranks; ++source) {
+    for_each_half_tile(world.of(source), [&](const GemmTile&, const GemmRegionTarget& target, std::int64_t flag) {
+      const bool exchanges = target.exchange != 0 && target.in_registers == 0;  // words carry their own number
+      if (target.signal_rank == owner || (exchanges && source != owner)) {
+        flags[source].insert(target.signal_begin + flag);
+      }
+    });
+  }
+  return flags;
+}
+
+/// Flags of `owner` that its kernel waits for before it adds up, as the kernel numbers them.
+FlagsBySource awaited_flags(const World& world, int owner) {
+  FlagsBySource flags;
+  const Layout& layout = world.of(owner);
+  const std::int32_t width = layout.schedule.tiling().tile_columns;
+  for_each_half_tile(layout, [&](const GemmTile& tile, const GemmRegionTarget& target, std::int64_t flag) {
+    const GemmRegion& region = layout.schedule.region(tile.region);
+    const std::int64_t flags_each =
+        std::int64_t{(region.rows + 127) / 128 * 2} * ((region.columns + width - 1) / width);
+    for (int peer = 0; peer < world.cell.ranks && target.reduce != 0 && target.in_registers == 0; ++peer) {
+      if (peer != owner) {
+        flags[peer].insert(peer * flags_each + flag);
+      }
+    }
+  });
+  return flags;
+}
+
+TEST(GemmLayout, OwnersWaitForExactlyTheFlagsThatSourcesRaise) {
+  for_random_worlds({Operation::reduce_scatter, Operation::all_reduce}, [](const World& world) {
+    for (int owner = 0; owner < world.cell.ranks; ++owner) {
+      EXPECT_EQ(raised_flags(world, owner), awaited_flags(world, owner)) << "owner " << owner;
+    }
+  });
+}
+
+TEST(GemmLayout, EveryFlagHasOneSenderAndLiesInThePad) {
+  for_random_worlds({Operation::reduce_scatter, Operation::all_reduce, Operation::all_to_all}, [](const World& world) {
+    for (int owner = 0; owner < world.cell.ranks; ++owner) {
+      std::set<std::int64_t> seen;
+      for (const auto& [source, flags] : raised_flags(world, owner)) {
+        for (const std::int64_t flag : flags) {
+          EXPECT_TRUE(seen.insert(flag).second) << "flag " << flag << " of rank " << owner << " again, by " << source;
+          EXPECT_GE(flag, 0);
+          EXPECT_LT(flag, world.of(owner).tile_flags);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace xstage::gemm
