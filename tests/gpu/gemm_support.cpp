@@ -115,9 +115,13 @@ Case make_case(const gemm::Problem& problem, int ranks, const Plan& plan) {
 
 Case make_case(const gemm::Problem& problem, int ranks, AllReduceAlgorithm all_reduce) {
   gemm::check_problem(problem, ranks);
-  Case made{{problem, ranks}, gemm::make_plan(problem, ranks, multiprocessors())};
-  made.plan.all_reduce = all_reduce;
-  return made;
+  Plan plan = gemm::make_plan(problem, ranks, multiprocessors());
+  plan.all_reduce = all_reduce;
+  if (!plan_allowed(problem, plan)) {
+    plan.tile_columns = 128;
+    plan.staging_chunks = 2;
+  }
+  return make_case(problem, ranks, plan);
 }
 
 std::string FusedOperation::name() const {

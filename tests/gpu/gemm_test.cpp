@@ -26,6 +26,7 @@ using gemm_test::FusedOperation;
 using gemm_test::make_case;
 using gemm_test::make_heads;
 using gemm_test::make_problem;
+using gemm_test::plan_allowed;
 using gemm_test::Random;
 using gemm_test::Ranks;
 
