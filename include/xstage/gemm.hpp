@@ -1,6 +1,6 @@
 #pragma once
-// GEMM fused with collectives, for tensor and sequence parallel layers. bf16 operands, fp32 accumulation, bf16 results, on
-// GPUs of compute capability 9.0.
+// GEMM fused with collectives, for tensor and sequence parallel layers. bf16 operands, fp32 accumulation, bf16 results,
+// on GPUs of compute capability 9.0.
 //
 //   operation             A (this rank)        B (this rank)        result on this rank
 //   gemm                  [m, k]               [n, k]               [m, n]
@@ -15,11 +15,11 @@
 // Requirements: operands and results aligned to 16 bytes; n and k multiples of 8 on every rank; m >= 1. Everything that
 // breaks a rule throws InputError with the value and the rule, before anything is enqueued.
 //
-// Synchronisation: `launch` enqueues one kernel on the stream and returns. The ranks' launches find each other on the device;
-// they must be enqueued in the same order on every rank, and every rank must launch. The results on a rank are complete when
-// its kernel has finished. Captured into CUDA graphs it needs no host work between replays. A rank that waits longer than the
-// time-out gives up, tells the others, and the next call of `check`, `launch` or `reset` on each of them says who waited for
-// whom; nothing hangs.
+// Synchronisation: `launch` enqueues one kernel on the stream and returns. The ranks' launches find each other on the
+// device; they must be enqueued in the same order on every rank, and every rank must launch. The results on a rank are
+// complete when its kernel has finished. Captured into CUDA graphs it needs no host work between replays. A rank that
+// waits longer than the time-out gives up, tells the others, and the next call of `check`, `launch` or `reset` on each
+// of them says who waited for whom; nothing hangs.
 
 #include <chrono>
 #include <cstdint>
@@ -58,12 +58,12 @@ struct Problem {
   // Steps between sum and store, in this order: bias, norm and rotary, gate or activation.
   bool bias = false;
   Activation activation = Activation::none;
-  bool gated = false;  // rows of B alternate 8 of the gate, 8 of the up projection; result activation(gate) * up, n / 2 wide.
-                       // gemm and all_gather_gemm only
+  bool gated = false;  // rows of B alternate 8 of the gate, 8 of the up projection; result activation(gate) * up, n / 2
+                       // wide. gemm and all_gather_gemm only
 
   // all_to_all only.
   std::vector<HeadPart> parts;
-  int head_dim = 128;          // 64 or 128
+  int head_dim = 128;  // 64 or 128
   float norm_epsilon = 1e-6F;
 };
 
@@ -95,7 +95,10 @@ struct Instruments {
 /// The plan that the first simple rule picks; `multiprocessors` are those of the GPU.
 [[nodiscard]] Plan make_plan(const Problem& problem, int world, int multiprocessors);
 
-/// What the model expects of a plan on a platform.
+/// What the model expects of a plan on a platform, for the rank with most rows. `tensor_tflops` is the rate of the
+/// whole GPU (dense bf16) that the GEMM reaches without communication. Throws InputError for a problem or plan that
+/// breaks a rule, a rate that is not above zero, and a platform that does not know the drain rate of the plan's store
+/// path.
 [[nodiscard]] PlanAudit audit_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors,
                                    const Platform& platform, double tensor_tflops);
 
@@ -107,8 +110,8 @@ void check_problem(const Problem& problem, int world);
 
 }  // namespace gemm
 
-/// One rank's handle: its signal pad, its slots or gathered operand, its epoch. Making one is collective: every rank makes the
-/// same ones in the same order. Not thread-safe; one launch of a handle at a time is under way on its stream.
+/// One rank's handle: its signal pad, its slots or gathered operand, its epoch. Making one is collective: every rank
+/// makes the same ones in the same order. Not thread-safe; one launch of a handle at a time is under way on its stream.
 class Gemm {
  public:
   Gemm(HeapRank& heap, const gemm::Problem& problem, const Plan& plan,

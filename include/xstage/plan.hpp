@@ -26,39 +26,47 @@ struct Plan {
   // Stores. The X-Stage holds `outstanding_capacity` (Q) bytes of them; what a tile produces beyond that and beyond the
   // staging below stalls the warpgroups that multiply.
   StorePath store_path = StorePath::bulk;
-  int store_rows = 32;     // a group of remote stores: rows x 64 columns, 128 bytes a row; 16, 32 or 64
-  int window = 1;          // groups that each of a CTA's two store warps may have under way: 1, 2 or 4; 0: no limit
+  int store_rows = 32;         // a group of remote stores: rows x 64 columns, 128 bytes a row; 16, 32 or 64
+  int window = 1;              // groups that each of a CTA's two store warps may have under way: 1, 2 or 4; 0: no limit
   int store_interval_ns = -1;  // least time between two groups of a store warp; -1: from the drain rate, see make_plan
   int push_interval_ns = -1;   // the same between two 8-KiB pieces that one CTA pushes in an all-gather
   int staging_chunks = 0;  // of 8 KiB (64 rows x 64 columns) for each multiplying warpgroup, 1 to 4; 0: a whole tile
 
   // Tiles.
   int tile_columns = 256;  // 64, 128 or 256; a tile has 128 rows
-  // CTAs of one cluster along the rows share B, along the columns A; together 1 or 2. Clusters of 4 do not fill the GPU: the
-  // processing clusters of an H200 have too uneven numbers of multiprocessors, the last clusters ran as a second wave.
+  // CTAs of one cluster along the rows share B, along the columns A; together 1 or 2. Clusters of 4 do not fill the
+  // GPU: the processing clusters of an H200 have too uneven numbers of multiprocessors, the last clusters ran as a
+  // second wave.
   int cluster_rows = 2;
   int cluster_columns = 1;
-  int stages = 0;          // of the operand ring; 0: as many as shared memory holds
-  int issuers = 0;         // CTAs; 0: one for each multiprocessor
+  int stages = 0;   // of the operand ring; 0: as many as shared memory holds
+  int issuers = 0;  // CTAs; 0: one for each multiprocessor
 
   // Order.
-  int group_rows = 8;      // row clusters that are worked off together, for reuse in L2
+  int group_rows = 8;  // row clusters that are worked off together, for reuse in L2
 
   // All-gather: one flag for each chunk of chunk_rows x chunk_depth elements.
   GatherPath gather = GatherPath::push;
-  int chunk_rows = 128;    // multiple of 128
-  int chunk_depth = 0;     // multiple of 64; 0: the whole depth
+  int chunk_rows = 128;  // multiple of 128
+  int chunk_depth = 0;   // multiple of 64; 0: the whole depth
 
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::two_shot;
 };
 
-/// What one tile boundary asks of the fabric, and what the model says about it (spec: free-running max law).
+/// What a plan asks of the fabric, and what the model says about it. A wave is one tile of every CTA; a boundary is
+/// what lies between two waves of main loops. The equations stand at the functions of src/gemm/audit.cpp.
 struct PlanAudit {
-  double main_loop_us = 0;        // gap G between two tiles of one CTA
-  double remote_bytes = 0;        // V: bytes that all CTAs store to peers at one tile boundary
-  double drain_us = 0;            // V / R
-  double stall_us = 0;            // time in which a tile's stores hold its warpgroups up, per remote tile
-  double predicted_us = 0;        // of the whole operation
+  int waves = 0;                // tiles of the CTA that has most
+  double main_loop_us = 0;      // gap G between two tiles of one CTA
+  double remote_bytes = 0;      // V: bytes that all CTAs store to peers at one boundary, where they are most
+  double drain_us = 0;          // V over the drain rate, or over what the plan's pacing lets through if that is less
+  double stall_us = 0;          // time in which these stores hold the multiplying warpgroups up; free-running CTAs
+  double aligned_stall_us = 0;  // the same if all CTAs reach the boundary together; NaN where Q is not known
+  double all_remote_bytes = 0;  // of the whole operation, from one rank to its peers
+  double all_drain_us = 0;      // those over R: no schedule communicates in less
+  double tail_us = 0;           // what ends after the last main loop
+  double launch_us = 0;         // start and end of the kernel
+  double predicted_us = 0;      // of the whole operation
 };
 
 }  // namespace xstage

@@ -24,8 +24,8 @@ class LayoutBuilder {
  public:
   LayoutBuilder(const Problem& problem, const Plan& plan, int rank, int world)
       : problem_(problem), plan_(plan), rank_(rank), world_(world) {
-    layout_.schedule.start({kernels::gemm_tile_rows, plan.tile_columns, plan.cluster_rows, plan.cluster_columns,
-                            plan.group_rows});
+    layout_.schedule.start(
+        {kernels::gemm_tile_rows, plan.tile_columns, plan.cluster_rows, plan.cluster_columns, plan.group_rows});
   }
 
   Layout build() {
@@ -109,7 +109,8 @@ class LayoutBuilder {
     add_user_region(problem_.m, problem_.n, plain_target(), 0);
   }
 
-  /// Tiles owned by peers first, rotated by rank, each partial tile into the owner's slot for this rank; own tiles last.
+  /// Tiles owned by peers first, rotated by rank, each partial tile into the owner's slot for this rank; own tiles
+  /// last.
   void reduce_scatter() {
     share_depth();
     const std::int64_t most_rows = rows_of(0).count;
@@ -131,8 +132,8 @@ class LayoutBuilder {
     add_user_region(own.count, problem_.n, target, 0);
   }
 
-  /// The same with blocks of columns in place of rows, so that no weight is read twice when there are few rows; the owner
-  /// sends its sums to all ranks.
+  /// The same with blocks of columns in place of rows, so that no weight is read twice when there are few rows; the
+  /// owner sends its sums to all ranks.
   void all_reduce() {
     share_depth();
     const ColumnRange own = columns_of(rank_);
@@ -148,8 +149,7 @@ class LayoutBuilder {
     }
     std::vector<OutputTarget> everywhere;
     for (int step = 1; step <= world_; ++step) {
-      everywhere.push_back(
-          {Place::symmetric, peer(step), 0, 0, {problem_.m, own.count}, own.begin, problem_.n});
+      everywhere.push_back({Place::symmetric, peer(step), 0, 0, {problem_.m, own.count}, own.begin, problem_.n});
     }
     layout_.symmetric_outputs = {{problem_.m, problem_.n}};
     layout_.waits_done = world_ > 1;
@@ -222,7 +222,8 @@ class LayoutBuilder {
     add(shape.rows, shape.columns, target, {{Place::slot, owner, 0, slot * layout_.slot_rows, shape}});
   }
 
-  /// Local rows first, then those of the peers in the order in which they push: the next rank's predecessor is this one.
+  /// Local rows first, then those of the peers in the order in which they push: the next rank's predecessor is this
+  /// one.
   void all_gather() {
     const std::int64_t columns = problem_.n / world_;
     const RowRange own = rows_of(rank_);

@@ -1,6 +1,6 @@
 #pragma once
-// How one rank's share of a fused GEMM is laid out: the regions of its schedule in their order, what each one's tiles go to,
-// and which buffers that takes. Pure host code, tested without a GPU.
+// How one rank's share of a fused GEMM is laid out: the regions of its schedule in their order, what each one's tiles
+// go to, and which buffers that takes. Pure host code, tested without a GPU.
 
 #include <cstdint>
 #include <string>
@@ -31,7 +31,7 @@ struct OutputTarget {
   std::int64_t row_begin = 0;  // rows of the destination before the first one written
   MatrixShape shape;           // what may be written: stores beyond it are clipped
   std::int64_t column_begin = 0;
-  std::int64_t pitch = 0;      // columns from one row to the next; 0: those of the shape
+  std::int64_t pitch = 0;  // columns from one row to the next; 0: those of the shape
 };
 
 /// Rows of the caller's own matrix that one region writes.
@@ -44,10 +44,10 @@ struct Layout {
   // Operands of this rank.
   MatrixShape a;
   MatrixShape b;
-  MatrixShape gathered;              // all-gather: the whole A, in the heap
-  MatrixShape slots;                 // partial sums of the other ranks, one slot after the other, in the heap
+  MatrixShape gathered;  // all-gather: the whole A, in the heap
+  MatrixShape slots;     // partial sums of the other ranks, one slot after the other, in the heap
   std::int64_t slot_rows = 0;
-  std::int64_t slot_columns = 0;     // of this rank's slots; `slots` is as large on every rank
+  std::int64_t slot_columns = 0;  // of this rank's slots; `slots` is as large on every rank
   std::vector<MatrixShape> symmetric_outputs;
   MatrixShape user_output;
 
@@ -56,12 +56,12 @@ struct Layout {
   std::vector<OutputTarget> outputs;       // into the heap
   std::vector<LocalOutput> local_outputs;  // into the caller's own matrix
   kernels::GatherParameters gather{};
-  std::int64_t exchange_bytes = 0;   // of the exchange through registers
-  std::int64_t tile_flags = 0;       // words of the signal pad
-  bool transforms = false;           // bias, activation, gate or steps on heads between sum and store
-  bool plain = false;                // neither those nor partial sums of peers
+  std::int64_t exchange_bytes = 0;  // of the exchange through registers
+  std::int64_t tile_flags = 0;      // words of the signal pad
+  bool transforms = false;          // bias, activation, gate or steps on heads between sum and store
+  bool plain = false;               // neither those nor partial sums of peers
   bool waits_done = false;
-  bool rotates_depth = false;        // see first_block in kernels/gemm/loader.cuh
+  bool rotates_depth = false;  // see first_block in kernels/gemm/loader.cuh
 
   /// Whether output `index` belongs to a region that stores to peers.
   [[nodiscard]] bool targets_remote(std::size_t index) const;

@@ -63,11 +63,7 @@ void check_tiling(const Problem& problem, const Plan& plan) {
   if (plan.store_path != StorePath::bulk) {
     throw InputError("plan: store_path must be bulk: tiles leave from shared memory by bulk stores only");
   }
-  if (problem.operation == Operation::all_gather && plan.gather == GatherPath::copy_engine) {
-    throw InputError("plan: gather by copy engine is not available yet: use push");
-  }
-  const bool one_shot =
-      problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot;
+  const bool one_shot = problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot;
   check_field(!one_shot || plan.tile_columns < 256, "tile_columns", plan.tile_columns,
               "an all-reduce in one shot needs 64 or 128");
   check_field(plan.staging_chunks >= 1 && plan.staging_chunks <= kernels::max_staging, "staging_chunks",
@@ -96,12 +92,12 @@ void check_plan(const Plan& plan, int multiprocessors) {
               plan.chunk_depth, "it must be a multiple of 64");
 }
 
-/// Stores of all CTAs together keep to this share of the drain rate. At the full rate the X-Stage is always full and the
-/// operand loads behind it are late; measured on 8192 x 8192 x 8192, reduce-scatter over GEMM alone: 1.11 at the full rate,
-/// 1.05 at 0.72 of it.
+/// Stores of all CTAs together keep to this share of the drain rate. At the full rate the X-Stage is always full and
+/// the operand loads behind it are late; measured on 8192 x 8192 x 8192, reduce-scatter over GEMM alone: 1.11 at the
+/// full rate, 1.05 at 0.72 of it.
 constexpr double drain_share = 0.72;
-/// With two waves of tiles or fewer the last stores end the operation, and late loads are the lesser evil: 2048 x 4096 x 4096
-/// took 69 us at 0.72 and 62 us at 0.97.
+/// With two waves of tiles or fewer the last stores end the operation, and late loads are the lesser evil: 2048 x 4096
+/// x 4096 took 69 us at 0.72 and 62 us at 0.97.
 constexpr double drain_share_of_few_waves = 0.97;
 constexpr double drain_bytes_per_ns = 373.4;  // two H200, profiles/h200x2.json; 1 GB/s is 1 byte/ns
 
@@ -120,7 +116,8 @@ void fill_intervals(const Problem& problem, Plan& plan, int world) {
     plan.store_interval_ns = world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share);
   }
   if (plan.push_interval_ns < 0) {
-    plan.push_interval_ns = world == 1 ? 0 : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, share);
+    plan.push_interval_ns =
+        world == 1 ? 0 : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, share);
   }
 }
 
@@ -130,7 +127,6 @@ std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
   return plan.stages * stage_bytes(plan) + std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes +
          (pushes_shard ? kernels::push_bytes : 0) + barrier_bytes;
 }
-
 
 /// Up to here an all-reduce goes in one shot: 256 rows took 48 us so, 65 us in two.
 constexpr std::int64_t one_shot_rows = 256;
@@ -168,8 +164,9 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
     const std::int64_t tiles = row_tiles * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
     // Eight chunks: with more the looks at flags cost time, with fewer the first one is late.
     const std::int64_t eighth = (problem.k / 8 + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
-    plan.chunk_depth =
-        tiles <= 2 * multiprocessors ? static_cast<int>(std::max<std::int64_t>(eighth, 1)) * kernels::gemm_tile_depth : 0;
+    plan.chunk_depth = tiles <= 2 * multiprocessors
+                           ? static_cast<int>(std::max<std::int64_t>(eighth, 1)) * kernels::gemm_tile_depth
+                           : 0;
     // Nothing leaves for a peer from staging, but late rows ask for a deep ring.
     plan.staging_chunks = problem.gated || plan.tile_columns < 256 ? 0 : 1;
   }

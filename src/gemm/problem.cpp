@@ -37,21 +37,23 @@ void check_heads(const Problem& problem, int world) {
   for (std::size_t part = 0; part < problem.parts.size(); ++part) {
     const int heads = problem.parts[part].heads;
     require(heads >= 1, fmt::format("part {} has {} heads: it must have at least 1", part, heads));
-    require(heads % world == 0, fmt::format("part {} has {} heads: they must be divisible by the {} ranks", part, heads,
-                                            world));
+    require(heads % world == 0,
+            fmt::format("part {} has {} heads: they must be divisible by the {} ranks", part, heads, world));
     columns += std::int64_t{heads} * problem.head_dim;
   }
-  require(columns == problem.n, fmt::format("the heads of all parts have {} columns together, n is {}: both must be equal",
-                                            columns, problem.n));
+  require(
+      columns == problem.n,
+      fmt::format("the heads of all parts have {} columns together, n is {}: both must be equal", columns, problem.n));
 }
 
 void check_epilogue(const Problem& problem) {
   if (!problem.gated) {
     return;
   }
-  require(problem.operation == Operation::gemm || problem.operation == Operation::all_gather,
-          fmt::format("{} has no gated epilogue: the gate is not linear, so it cannot stand before a sum or an exchange",
-                      operation_name(problem.operation)));
+  require(
+      problem.operation == Operation::gemm || problem.operation == Operation::all_gather,
+      fmt::format("{} has no gated epilogue: the gate is not linear, so it cannot stand before a sum or an exchange",
+                  operation_name(problem.operation)));
 }
 
 }  // namespace
@@ -108,12 +110,13 @@ void check_problem(const Problem& problem, int world) {
 }
 
 std::string statement(const Problem& problem, const Plan& plan) {
-  std::string text =
-      fmt::format("{} m={} n={} k={} bias={} activation={} gated={} tile_columns={} cluster={}x{} issuers={} gather={} "
-                  "chunk={}x{} all_reduce={}",
-                  operation_name(problem.operation), problem.m, problem.n, problem.k, problem.bias,
-                  static_cast<int>(problem.activation), problem.gated, plan.tile_columns, plan.cluster_rows,
-                  plan.cluster_columns, plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows, plan.chunk_depth, static_cast<int>(plan.all_reduce));
+  std::string text = fmt::format(
+      "{} m={} n={} k={} bias={} activation={} gated={} tile_columns={} cluster={}x{} issuers={} gather={} "
+      "chunk={}x{} all_reduce={}",
+      operation_name(problem.operation), problem.m, problem.n, problem.k, problem.bias,
+      static_cast<int>(problem.activation), problem.gated, plan.tile_columns, plan.cluster_rows, plan.cluster_columns,
+      plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows, plan.chunk_depth,
+      static_cast<int>(plan.all_reduce));
   if (!problem.parts.empty()) {
     text += fmt::format(" head_dim={} norm_epsilon={}", problem.head_dim, problem.norm_epsilon);
   }

@@ -2,16 +2,18 @@
 // Which tile of a GEMM comes next. The same class runs in the kernel and in the CPU tests (design rule 3).
 //
 // The output is cut into regions: rectangles whose results have one destination. Regions are worked off in the order in
-// which they stand; the host puts them in the order that the fused operation needs (peers' rows first, local rows first)
-// and rotates it by rank, so that no two ranks store to the same peer at once.
+// which they stand; the host puts them in the order that the fused operation needs (peers' rows first, local rows
+// first) and rotates it by rank, so that no two ranks store to the same peer at once.
 //
 //   gemm_reduce_scatter on rank 1 of 4          inside a region: groups of row clusters, rows fastest
 //   +-----------------------+                    +----+----+----+----+
-//   | rows of rank 0   3rd  |                    | 0  | 4  | 8  | 12 |   With 66 clusters of 256 x 256 at work, a group of
-//   | rows of rank 1   last |                    | 1  | 5  | 9  | 13 |   8 keeps about 2048 rows of A and 2048 of B in L2.
+//   | rows of rank 0   3rd  |                    | 0  | 4  | 8  | 12 |
+//   | rows of rank 1   last |                    | 1  | 5  | 9  | 13 |
 //   | rows of rank 2   1st  |                    | 2  | 6  | 10 | 14 |
 //   | rows of rank 3   2nd  |                    | 3  | 7  | 11 | 15 |
 //   +-----------------------+                    +----+----+----+----+
+//
+// With 66 clusters of 256 x 256 at work, a group of 8 keeps about 2048 rows of A and 2048 of B in L2.
 
 #include <cstdint>
 

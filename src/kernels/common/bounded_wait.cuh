@@ -1,7 +1,7 @@
 #pragma once
 // Waits for another rank that end (design rule 4): with the value, with the time-out, or because another wait gave up.
-// After an expiry the kernel runs on to its end with wrong results instead of stopping half-way: every pipeline inside a
-// CTA then drains by itself, the process lives, and the host reads the report.
+// After an expiry the kernel runs on to its end with wrong results instead of stopping half-way: every pipeline inside
+// a CTA then drains by itself, the process lives, and the host reads the report.
 
 #include "kernels/common/signals.cuh"
 #include "kernels/common/wait_report.hpp"
@@ -10,7 +10,7 @@ namespace xstage::kernels {
 
 /// What every wait of a launch shares.
 struct WaitContext {
-  WaitReport* report;          // pinned host memory
+  WaitReport* report;             // pinned host memory
   std::uint32_t* const* signals;  // signal pad of every rank
   std::uint32_t abort_word;       // of each pad: set by whoever gave up
   std::uint64_t time_out_ns;

@@ -1,6 +1,6 @@
 #pragma once
-// Two instruments, compiled into a second instantiation of a kernel and absent from the first: spans (when did which role
-// do what, on which tile) and delays (random sleeps at every signal, wait and store, which shake out wrong order).
+// Two instruments, compiled into a second instantiation of a kernel and absent from the first: spans (when did which
+// role do what, on which tile) and delays (random sleeps at every signal, wait and store, which shake out wrong order).
 
 #include <cstdint>
 

@@ -29,7 +29,7 @@ struct SpanRecord {
 
 /// Where instrumented kernels write; spans null and longest delay 0 switch either off.
 struct ProbeParameters {
-  SpanRecord* spans;            // [CTAs, span_roles, spans_each], zeroed before the launch
+  SpanRecord* spans;  // [CTAs, span_roles, spans_each], zeroed before the launch
   std::int32_t spans_each;
   std::uint32_t longest_delay_ns;
   std::uint32_t delay_seed;

@@ -7,9 +7,10 @@
 
 namespace xstage::kernels {
 
-/// A matrix [rows, columns] with contiguous rows, read or written in boxes of box_rows x 64 columns with the 128-byte swizzle.
-/// Reads beyond it give zeros, stores beyond it are clipped. `address` on 16 bytes, columns a multiple of 8. An empty matrix
-/// gives a map of one row that nothing may use. `pitch` is the distance between rows in elements, 0: columns.
+/// A matrix [rows, columns] with contiguous rows, read or written in boxes of box_rows x 64 columns with the 128-byte
+/// swizzle. Reads beyond it give zeros, stores beyond it are clipped. `address` on 16 bytes, columns a multiple of 8.
+/// An empty matrix gives a map of one row that nothing may use. `pitch` is the distance between rows in elements, 0:
+/// columns.
 [[nodiscard]] CUtensorMap matrix_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows,
                                      std::int64_t pitch = 0);
 

@@ -31,8 +31,8 @@ std::string describe(const WaitReport& report) {
       "rank {} waited {} us for rank {} in call {} and {}: {}; counter {} is {}, expected {} (CTA {}). Results of this "
       "call are invalid on every rank; call reset() on all ranks before the next one",
       report.rank, report.waited_us, report.peer, report.epoch,
-      report.told != 0 ? "stopped because another wait had given up" : "gave up", site_text(report.site), report.index, report.observed,
-      report.expected, report.block);
+      report.told != 0 ? "stopped because another wait had given up" : "gave up", site_text(report.site), report.index,
+      report.observed, report.expected, report.block);
 }
 
 }  // namespace xstage::kernels

@@ -7,12 +7,12 @@ namespace xstage::kernels {
 
 /// Where a kernel waits for another rank. The host's words for them stand in wait_report.cpp.
 enum class WaitSite : std::uint32_t {
-  peer_entry = 1,   // before the first store into a peer's buffers: has the peer entered this call?
-  partial_tile,     // reduction: has the peer's partial tile arrived?
-  gathered_chunk,   // all-gather: has the chunk of the peer's rows arrived?
-  peer_done,        // end of the call: has everything that the peer stores here arrived?
-  copies_sent,      // end of the call: have the copy engine's transfers left?
-  end_of_call,      // no wait: another rank had given up when this one finished
+  peer_entry = 1,  // before the first store into a peer's buffers: has the peer entered this call?
+  partial_tile,    // reduction: has the peer's partial tile arrived?
+  gathered_chunk,  // all-gather: has the chunk of the peer's rows arrived?
+  peer_done,       // end of the call: has everything that the peer stores here arrived?
+  copies_sent,     // end of the call: have the copy engine's transfers left?
+  end_of_call,     // no wait: another rank had given up when this one finished
 };
 
 /// In pinned host memory, one for each rank and operation; the first wait that expires fills it.
@@ -27,7 +27,7 @@ struct WaitReport {
   std::uint32_t block;     // which CTA
   std::uint32_t epoch;     // which call of the operation
   std::uint32_t waited_us;
-  std::uint32_t told;      // 1: the wait ended because another one had given up, not by its own time-out
+  std::uint32_t told;  // 1: the wait ended because another one had given up, not by its own time-out
 };
 
 }  // namespace xstage::kernels

@@ -1,14 +1,16 @@
 #pragma once
 // All-reduce in one shot for a handful of rows: partial sums go from registers to the peers' registers.
 //
-// Each 8-byte word carries two bf16 and the number of the call. A word is whole or not there, so whoever reads the number has
-// the data: no wait for the arrival of stores, no fence, no flag, no copy. The volume doubles, which pays up to 32 rows.
+// Each 8-byte word carries two bf16 and the number of the call. A word is whole or not there, so whoever reads the
+// number has the data: no wait for the arrival of stores, no fence, no flag, no copy. The volume doubles, which pays up
+// to 32 rows.
 //
 //   own accumulators --16-byte stores--> slot of this rank at every peer
 //   slots of the peers --polled loads--> added up in rank order
 //
-// The slots hold values in the order of the accumulators, not of the matrix: the same thread of the same tile of every rank
-// holds the same elements. Two sets of slots alternate: a peer that sends for this call has left the one before the last.
+// The slots hold values in the order of the accumulators, not of the matrix: the same thread of the same tile of every
+// rank holds the same elements. Two sets of slots alternate: a peer that sends for this call has left the one before
+// the last.
 
 #include "kernels/gemm/epilogue.cuh"
 #include "kernels/gemm/gemm_context.cuh"
@@ -105,8 +107,7 @@ class RegisterExchange {
           return received;
         }
       }
-      if (gave_up(context_.waits,
-                  {WaitSite::partial_tile, peer, static_cast<std::uint32_t>(tile_), epoch_}, epoch_,
+      if (gave_up(context_.waits, {WaitSite::partial_tile, peer, static_cast<std::uint32_t>(tile_), epoch_}, epoch_,
                   received.first_epoch, start)) {
         return received;
       }

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "kernels/gemm/copy_gather.hpp"
 #include "kernels/gemm/gemm.hpp"
 #include "kernels/gemm/gemm_kernel.cuh"
 #include "node/cuda/device_memory.hpp"
@@ -71,7 +72,27 @@ void enqueue(Function kernel, int blocks, const GemmLaunchShape& shape, bool coo
   cuda::check(cudaLaunchKernelEx(&configuration, kernel, arguments...), "launching the GEMM kernel");
 }
 
+__global__ void gate_kernel(const __grid_constant__ GemmLaunch launch) {
+  const std::uint32_t epoch = load_relaxed(own_signal(launch, SignalPad::epochs));
+  const WaitContext waits = wait_context(launch);
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank) {
+      post_entry(launch, peer, epoch);
+    }
+  }
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank) {
+      await_peer_entry(launch, waits, peer, epoch, 0);
+    }
+  }
+}
+
 }  // namespace
+
+void launch_gate(const GemmLaunch& launch, cudaStream_t stream) {
+  gate_kernel<<<1, 1, 0, stream>>>(launch);
+  cuda::check(cudaGetLastError(), "launching the gate of an all-gather");
+}
 
 void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream) {
   const Kernel kernel = shape.instrumented ? choose<true, RecordingProbe>(shape.tile_columns)

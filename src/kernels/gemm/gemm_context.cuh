@@ -8,8 +8,8 @@
 
 namespace xstage::kernels {
 
-/// Tiles that the loader has begun, for the warpgroups that multiply them: its arithmetic is off their critical path. The
-/// loader is at most a ring of stages ahead, each of them a tile if k is short.
+/// Tiles that the loader has begun, for the warpgroups that multiply them: its arithmetic is off their critical path.
+/// The loader is at most a ring of stages ahead, each of them a tile if k is short.
 struct TileRing {
   static constexpr std::uint32_t places = 16;
   static_assert(places > max_stages + 2);
@@ -26,9 +26,9 @@ struct GemmBarriers {
   TransactionBarrier pushed[2];
 };
 
-/// What all roles of a CTA know beside the launch's parameters. Those are passed separately, by reference to the kernel's own
-/// parameter, so that they are read from the constant bank; through a pointer kept here each first read costs half a
-/// microsecond.
+/// What all roles of a CTA know beside the launch's parameters. Those are passed separately, by reference to the
+/// kernel's own parameter, so that they are read from the constant bank; through a pointer kept here each first read
+/// costs half a microsecond.
 struct GemmContext {
   char* ring;
   char* staging;  // [warpgroup, chunk]
@@ -39,11 +39,11 @@ struct GemmContext {
   WaitContext waits;
   std::uint32_t epoch;           // number of this call, 0 until it is known (it never wraps to 0 in practice)
   std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
-  std::int32_t cluster;         // of this rank's clusters, the number of ours
-  std::int32_t clusters;        // of this rank
+  std::int32_t cluster;          // of this rank's clusters, the number of ours
+  std::int32_t clusters;         // of this rank
   std::int32_t cluster_size;
   std::int32_t rank_in_cluster;
-  std::int32_t block;           // of this rank's CTAs
+  std::int32_t block;  // of this rank's CTAs
   std::int32_t blocks;
 };
 
@@ -51,11 +51,11 @@ __device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint3
   return launch.signals[launch.rank] + word;
 }
 
-/// Where the number of this call stands. Each CTA keeps its own word, so that no CTA has to wait for the last one to leave.
+/// Where the number of this call stands. Each CTA keeps its own word, so that no CTA has to wait for the last one to
+/// leave.
 __device__ inline std::uint32_t* epoch_word(const GemmLaunch& launch, const GemmContext& context) {
   return own_signal(launch, SignalPad::epochs + static_cast<std::uint32_t>(context.block));
 }
-
 
 /// Flag of half a tile: 64 rows of one tile column.
 __device__ inline std::uint32_t half_tile(const schedule::GemmSchedule& schedule, const schedule::GemmTile& tile,
@@ -80,8 +80,8 @@ __device__ inline void store_release_shared(std::uint32_t* word, std::uint32_t v
                : "memory");
 }
 
-/// The number of this call, which one helper has read for all: a look at global memory at the end of a role's work would
-/// lengthen the call by most of a microsecond.
+/// The number of this call, which one helper has read for all: a look at global memory at the end of a role's work
+/// would lengthen the call by most of a microsecond.
 __device__ inline std::uint32_t read_epoch(const GemmContext& context) {
   std::uint32_t epoch = 0;
   while ((epoch = load_acquire_shared(&context.epoch)) == 0U) {
@@ -91,15 +91,26 @@ __device__ inline std::uint32_t read_epoch(const GemmContext& context) {
 
 /// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
 /// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
+__device__ inline void await_peer_entry(const GemmLaunch& launch, const WaitContext& waits, std::int32_t peer,
+                                        std::uint32_t epoch, std::uint32_t lag) {
+  wait_at_least(waits, {WaitSite::peer_entry, peer, 0, epoch},
+                own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                epoch - lag);
+}
+
 __device__ inline void await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
                                          std::uint32_t lag) {
   for (std::int32_t peer = 0; peer < launch.world; ++peer) {
     if (peer != launch.rank) {
-      wait_at_least(context.waits, {WaitSite::peer_entry, peer, 0, epoch},
-                    own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                    epoch - lag);
+      await_peer_entry(launch, context.waits, peer, epoch, lag);
     }
   }
+}
+
+/// Tells a peer that this rank has entered call `epoch`: everything before it in the stream is finished.
+__device__ inline void post_entry(const GemmLaunch& launch, std::int32_t peer, std::uint32_t epoch) {
+  store_release(launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
+                epoch);
 }
 
 /// Bulk stores of this thread have been performed, not only read their source.

@@ -1,6 +1,6 @@
 #pragma once
-// One kernel for a GEMM and everything that is fused with it. What differs between operations is data: the regions of the
-// output, where each one's tiles go, what their loads wait for.
+// One kernel for a GEMM and everything that is fused with it. What differs between operations is data: the regions of
+// the output, where each one's tiles go, what their loads wait for.
 //
 //   warpgroup 0, four helpers of one thread each        warpgroups 1 and 2
 //     warp 0  loader: operands into the ring              multiply rows 0-63 and 64-127 of the tile,
@@ -12,8 +12,9 @@
 //                                            ^                      |
 //                                            +--ldmatrix-- peers' partial tiles (reduction), loaded by warp 1 or 2
 //
-// A multiplying warpgroup never waits for a store to arrive, only for staging to be free: it stalls when the X-Stage and
-// the staging chunks are both full. Staging for a whole tile (four chunks of 64 columns) costs one stage of the ring.
+// A multiplying warpgroup never waits for a store to arrive, only for staging to be free: it stalls when the X-Stage
+// and the staging chunks are both full. Staging for a whole tile (four chunks of 64 columns) costs one stage of the
+// ring.
 
 #include <cstddef>
 #include <new>
@@ -44,8 +45,8 @@ __device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t
   cutlass::arch::fence_barrier_init();
 }
 
-/// Touches every line of the parameters at once, so that the roles' dependent reads do not each wait for a cold line of the
-/// constant cache.
+/// Touches every line of the parameters at once, so that the roles' dependent reads do not each wait for a cold line of
+/// the constant cache.
 __device__ inline void warm_parameters(const GemmLaunch& launch) {
   constexpr std::uint32_t line_bytes = 64;
   constexpr std::uint32_t first = offsetof(GemmLaunch, heap);  // tensor maps are read by the copy engine
@@ -56,8 +57,8 @@ __device__ inline void warm_parameters(const GemmLaunch& launch) {
   }
 }
 
-/// Reads the number of the call for all roles. One CTA tells the peers that this rank has entered it: everything before it in
-/// the stream is finished.
+/// Reads the number of the call for all roles. One CTA tells the peers that this rank has entered it: everything before
+/// it in the stream is finished.
 __device__ inline void enter_call(const GemmLaunch& launch, GemmContext& context) {
   if (launch.world == 1) {
     return;
@@ -66,8 +67,7 @@ __device__ inline void enter_call(const GemmLaunch& launch, GemmContext& context
   store_release_shared(&context.epoch, epoch);
   for (std::int32_t peer = 0; context.block == 0 && peer < launch.world; ++peer) {
     if (peer != launch.rank) {
-      store_release(
-          launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank), epoch);
+      post_entry(launch, peer, epoch);
     }
   }
 }
@@ -144,8 +144,8 @@ __device__ inline WaitContext wait_context(const GemmLaunch& launch) {
 }
 
 // A CTA starts with 168 registers a thread; what the multiplying warpgroups take, the helpers must have given back, or
-// setmaxnreg waits for ever. Between too few for the widest tile's accumulators and too few for the helpers lies 216 / 72:
-// 224 / 56 and 208 / 88 spill.
+// setmaxnreg waits for ever. Between too few for the widest tile's accumulators and too few for the helpers lies 216 /
+// 72: 224 / 56 and 208 / 88 spill.
 template <int TileColumns>
 struct RegisterSplit {
   static constexpr int multiply = TileColumns == 256 ? 216 : TileColumns == 128 ? 208 : 184;
@@ -171,22 +171,22 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   // would be spilled by the smaller one.
   auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers) + sizeof(TileRing));
   if (threadIdx.x == 0) {
-    new (&context) GemmContext{shared,
-                               staging,
-                               push,
-                               barriers,
-                               *reinterpret_cast<TileRing*>(behind + sizeof(GemmBarriers)),
-                               reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(TileRing) +
-                                                             sizeof(GemmContext)),
-                               wait_context(launch),
-                               0,
-                               0,
-                               block / cluster_size,
-                               blocks / cluster_size,
-                               cluster_size,
-                               block % cluster_size,
-                               block,
-                               blocks};
+    new (&context) GemmContext{
+        shared,
+        staging,
+        push,
+        barriers,
+        *reinterpret_cast<TileRing*>(behind + sizeof(GemmBarriers)),
+        reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(TileRing) + sizeof(GemmContext)),
+        wait_context(launch),
+        0,
+        0,
+        block / cluster_size,
+        blocks / cluster_size,
+        cluster_size,
+        block % cluster_size,
+        block,
+        blocks};
     cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
@@ -196,8 +196,9 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
     warm_parameters(launch);
   }
   cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
-  // Up to here nothing was read or written that the kernel before this one in the stream may touch: a programmatic launch
-  // overlaps it with that kernel's last tiles. The next kernel may do the same as soon as multiprocessors become free.
+  // Up to here nothing was read or written that the kernel before this one in the stream may touch: a programmatic
+  // launch overlaps it with that kernel's last tiles. The next kernel may do the same as soon as multiprocessors become
+  // free.
   cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();
 
@@ -219,7 +220,8 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
 /// One rank a launch.
 template <int TileColumns, bool Transforms, class Probe>
 __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_constant__ GemmLaunch launch) {
-  run_rank<TileColumns, Transforms, Probe>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
+  run_rank<TileColumns, Transforms, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
+                                           static_cast<std::int32_t>(gridDim.x));
 }
 
 /// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.

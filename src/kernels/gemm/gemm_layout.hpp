@@ -10,7 +10,7 @@ inline constexpr int gemm_tile_depth = 64;  // k-block: 64 bf16 are one 128-byte
 inline constexpr int gemm_threads = 384;    // one warpgroup of helpers, two that multiply
 inline constexpr int chunk_columns = 64;    // a staged chunk: 64 rows of 128 bytes, swizzled
 inline constexpr int chunk_bytes = 64 * chunk_columns * 2;
-inline constexpr int push_rows = 64;        // of one piece of a pushed shard: 8 KiB
+inline constexpr int push_rows = 64;  // of one piece of a pushed shard: 8 KiB
 inline constexpr int push_piece_bytes = push_rows * gemm_tile_depth * 2;
 inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way out, one on its way in
 inline constexpr int max_stages = 12;
@@ -40,13 +40,13 @@ struct GemmRegionTarget {
 
 /// Words of one rank's signal pad; all counters of peers stand 128 bytes apart.
 struct SignalPad {
-  static constexpr std::uint32_t line = 32;               // words
-  static constexpr std::uint32_t entered = 0;             // [rank]: the call that the rank has entered
-  static constexpr std::uint32_t done = 8 * line;         // [rank]: store warps that have finished
-  static constexpr std::uint32_t abort = 16 * line;       // set by whoever gave up
-  static constexpr std::uint32_t sent = 17 * line;        // copy engine: own transfers have left
-  static constexpr std::uint32_t epochs = 18 * line;      // [CTA]: number of the call that comes next
-  static constexpr std::uint32_t most_blocks = 512;       // CTAs of one rank
+  static constexpr std::uint32_t line = 32;                          // words
+  static constexpr std::uint32_t entered = 0;                        // [rank]: the call that the rank has entered
+  static constexpr std::uint32_t done = 8 * line;                    // [rank]: store warps that have finished
+  static constexpr std::uint32_t abort = 16 * line;                  // set by whoever gave up
+  static constexpr std::uint32_t sent = 17 * line;                   // copy engine: own transfers have left
+  static constexpr std::uint32_t epochs = 18 * line;                 // [CTA]: number of the call that comes next
+  static constexpr std::uint32_t most_blocks = 512;                  // CTAs of one rank
   static constexpr std::uint32_t tile_flags = epochs + most_blocks;  // from here: half-tile or chunk flags
 };
 

@@ -9,6 +9,7 @@
 #include "gemm/layout.hpp"
 #include "kernels/common/tensor_map.hpp"
 #include "kernels/common/wait_report_text.hpp"
+#include "kernels/gemm/copy_gather.hpp"
 #include "kernels/gemm/gemm.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
@@ -43,7 +44,8 @@ void require_capability(int device) {
   cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the capability");
   cuda::check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the capability");
   if (major != 9 || minor != 0) {
-    throw DeviceError(fmt::format("GPU {} has compute capability {}.{}: the GEMM kernels need 9.0", device, major, minor));
+    throw DeviceError(
+        fmt::format("GPU {} has compute capability {}.{}: the GEMM kernels need 9.0", device, major, minor));
   }
 }
 
@@ -75,9 +77,7 @@ class PinnedReport {
 
   void clear() const { *report_ = kernels::WaitReport{}; }
   [[nodiscard]] kernels::WaitReport* get() const { return report_; }
-  [[nodiscard]] bool raised() const {
-    return static_cast<const volatile kernels::WaitReport*>(report_)->raised == 2U;
-  }
+  [[nodiscard]] bool raised() const { return static_cast<const volatile kernels::WaitReport*>(report_)->raised == 2U; }
 
  private:
   kernels::WaitReport* report_ = nullptr;
@@ -140,8 +140,10 @@ class Gemm::State {
   /// Every launch of a handle must have as many CTAs: each keeps its own epoch.
   void fix_blocks(int blocks) {
     if (blocks_ != 0 && blocks_ != blocks) {
-      throw InputError(fmt::format("this handle has been launched with {} CTAs, now with {}: use launch or launch_together, "
-                                   "not both", blocks_, blocks));
+      throw InputError(
+          fmt::format("this handle has been launched with {} CTAs, now with {}: use launch or launch_together, "
+                      "not both",
+                      blocks_, blocks));
     }
     blocks_ = blocks;
   }
@@ -166,8 +168,12 @@ class Gemm::State {
   }
 
   [[nodiscard]] kernels::GemmLaunchShape shape(int blocks) const {
-    return {plan_.tile_columns, blocks, plan_.cluster_rows * plan_.cluster_columns,
-            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)), layout_.transforms, instrumented_};
+    return {plan_.tile_columns,
+            blocks,
+            plan_.cluster_rows * plan_.cluster_columns,
+            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)),
+            layout_.transforms,
+            instrumented_};
   }
 
   void restore() {
@@ -198,6 +204,8 @@ class Gemm::State {
   }
 
   [[nodiscard]] HeapRank& heap() const { return heap_; }
+  /// Null unless the rows of an all-gather go by copy engine.
+  [[nodiscard]] kernels::CopyGather* copies() const { return copies_.get(); }
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const gemm::Problem& problem() const { return problem_; }
 
@@ -264,8 +272,9 @@ class Gemm::State {
     launch_.store_rows = plan_.store_rows;
     launch_.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
     launch_.push_interval_ns = static_cast<std::uint32_t>(plan_.push_interval_ns);
-    launch_.stage_bytes = ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
-                          kernels::gemm_tile_depth * 2;
+    launch_.stage_bytes =
+        ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
+        kernels::gemm_tile_depth * 2;
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
     launch_.rotate_depth = layout_.rotates_depth ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
@@ -283,6 +292,7 @@ class Gemm::State {
           static_cast<std::int32_t>(gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin);
     }
     make_heap_maps();
+    make_copy_gather();
     restore();
   }
 
@@ -307,15 +317,16 @@ class Gemm::State {
     return heap_.view(buffer).base[target.rank];
   }
 
-  /// Rows that one TMA load of this CTA takes of an operand: half a tile where the cluster shares it. No more than there are:
-  /// rows beyond the matrix cost as much as others, and with 16 of 128 the loads took twice their time. What the stage then
-  /// holds in the other rows is multiplied, too, and never stored.
+  /// Rows that one TMA load of this CTA takes of an operand: half a tile where the cluster shares it. No more than
+  /// there are: rows beyond the matrix cost as much as others, and with 16 of 128 the loads took twice their time. What
+  /// the stage then holds in the other rows is multiplied, too, and never stored.
   [[nodiscard]] int rows_of_a_load() const {
     if (plan_.cluster_columns > 1) {
       return kernels::gemm_tile_rows / 2;
     }
     const std::int64_t rows = std::max<std::int64_t>(layout_.a.rows, layout_.gathered.rows);
-    return static_cast<int>(std::min<std::int64_t>(kernels::gemm_tile_rows, (std::max<std::int64_t>(rows, 1) + 7) / 8 * 8));
+    return static_cast<int>(
+        std::min<std::int64_t>(kernels::gemm_tile_rows, (std::max<std::int64_t>(rows, 1) + 7) / 8 * 8));
   }
   [[nodiscard]] int rows_of_b_load() const {
     return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
@@ -333,9 +344,8 @@ class Gemm::State {
       const gemm::LocalOutput& part = layout_.local_outputs[region];
       const auto* address = static_cast<const char*>(output) +
                             part.row_begin * part.shape.columns * static_cast<std::int64_t>(element_bytes);
-      launch_.output[region] =
-          matrix_map(part.shape.rows > 0 ? static_cast<const void*>(address) : output, part.shape.rows,
-                     part.shape.columns, 64);
+      launch_.output[region] = matrix_map(part.shape.rows > 0 ? static_cast<const void*>(address) : output,
+                                          part.shape.rows, part.shape.columns, 64);
     }
   }
 
@@ -352,15 +362,16 @@ class Gemm::State {
       const std::int64_t offset =
           (target.row_begin * pitch + target.column_begin) * static_cast<std::int64_t>(element_bytes);
       const bool empty = target.shape.rows == 0 || target.shape.columns == 0;
-      maps.output[index] = matrix_map(destination(target) + (empty ? 0 : offset), target.shape.rows,
-                                      target.shape.columns, layout_.targets_remote(index) ? plan_.store_rows : 64, pitch);
+      maps.output[index] =
+          matrix_map(destination(target) + (empty ? 0 : offset), target.shape.rows, target.shape.columns,
+                     layout_.targets_remote(index) ? plan_.store_rows : 64, pitch);
     }
     const std::int64_t first = gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin;
     const std::int64_t shard = layout_.a.rows > 0 ? first * problem_.k * static_cast<std::int64_t>(element_bytes) : 0;
     for (int buffer = 0; buffer < layout_.gather.buffers; ++buffer) {
       const PeerView view = heap_.view(gathered_[static_cast<std::size_t>(buffer)]);
-      maps.gathered[buffer] = matrix_map(view.base[heap_.rank()], layout_.gathered.rows, layout_.gathered.columns,
-                                         rows_of_a_load());
+      maps.gathered[buffer] =
+          matrix_map(view.base[heap_.rank()], layout_.gathered.rows, layout_.gathered.columns, rows_of_a_load());
       for (int rank = 0; rank < heap_.world(); ++rank) {
         maps.gather_output[buffer][rank] =
             matrix_map(view.base[rank] + shard, layout_.a.rows, problem_.k, kernels::push_rows);
@@ -369,6 +380,17 @@ class Gemm::State {
     heap_maps_ = cuda::DeviceBuffer(heap_.device(), sizeof(maps), "tensor maps");
     cuda::check(cudaMemcpy(heap_maps_.as<void>(), &maps, sizeof(maps), cudaMemcpyHostToDevice), "copying tensor maps");
     launch_.heap = heap_maps_.as<kernels::HeapMaps>();
+  }
+
+  void make_copy_gather() {
+    if (layout_.gather.buffers == 0 || layout_.gather.push != 0) {
+      return;
+    }
+    const kernels::CopyGatherShape shape{layout_.a.rows, gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin,
+                                         problem_.k, layout_.gather};
+    copies_ =
+        std::make_unique<kernels::CopyGather>(heap_.device(), shape, heap_.view(gathered_[0]), heap_.view(signals_));
+    launch_.waits_sent = 1;
   }
 
   HeapRank& heap_;
@@ -387,6 +409,7 @@ class Gemm::State {
   Operands operands_;
   cuda::DeviceBuffer heap_maps_;
   cuda::DeviceBuffer virtual_launches_;
+  std::unique_ptr<kernels::CopyGather> copies_;
   bool prepared_ = false;
   bool instrumented_ = false;
   int blocks_ = 0;
@@ -402,7 +425,14 @@ void Gemm::launch(const Operands& operands, CUstream_st* stream) {
   const GemmLaunch& launch = state_->prepare(operands);
   state_->fix_blocks(issuers());
   const cuda::CurrentDevice current(state_->heap().device());
+  kernels::CopyGather* copies = state_->copies();
+  if (copies != nullptr) {
+    copies->start(launch, operands.a, stream);
+  }
   kernels::launch_gemm(launch, state_->shape(issuers()), stream);
+  if (copies != nullptr) {
+    copies->join(stream);
+  }
 }
 
 void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operands> operands, CUstream_st* stream) {
@@ -413,6 +443,9 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
   }
   std::vector<GemmLaunch> launches;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank]->state_->copies() != nullptr) {
+      throw InputError("virtual ranks gather by push only: copies would need a launch for each rank");
+    }
     launches.push_back(ranks[rank]->state_->prepare(operands[rank]));
   }
   State& first = *ranks[0]->state_;

@@ -1,6 +1,6 @@
 #pragma once
-// What a launch of the GEMM kernel is told. Numbers and addresses only: who mapped the memory, which operation this is and
-// why the plan looks as it does stays on the host (design rules 1 and 2).
+// What a launch of the GEMM kernel is told. Numbers and addresses only: who mapped the memory, which operation this is
+// and why the plan looks as it does stays on the host (design rules 1 and 2).
 
 #include <cuda.h>
 
@@ -18,31 +18,31 @@ enum class GemmActivation : std::int32_t { none, gelu, gelu_tanh, silu };
 
 /// What happens between accumulators and stores.
 struct GemmEpilogue {
-  const void* bias;           // bf16 [columns of B], or null
+  const void* bias;  // bf16 [columns of B], or null
   GemmActivation activation;
-  std::int32_t gated;         // 1: columns alternate 8 of the gate, 8 of the up projection; half as many leave
-  const float* norm_weight;   // [parts with norm, head_dim], or null: RMS norm of each head
-  const float* rotary;        // [positions, head_dim / 2, 2] cosine and sine, or null
+  std::int32_t gated;        // 1: columns alternate 8 of the gate, 8 of the up projection; half as many leave
+  const float* norm_weight;  // [parts with norm, head_dim], or null: RMS norm of each head
+  const float* rotary;       // [positions, head_dim / 2, 2] cosine and sine, or null
   float norm_epsilon;
-  std::int32_t head_dim;      // of norm and rotary: 64 or 128
+  std::int32_t head_dim;        // of norm and rotary: 64 or 128
   std::int32_t position_begin;  // rotary position of the first row
   std::int32_t positions;       // entries of the rotary table
 };
 
-/// Tensor maps of what lies in the symmetric heap. They never change, so they stay in device memory: as parameters they made
-/// every launch a microsecond slower.
+/// Tensor maps of what lies in the symmetric heap. They never change, so they stay in device memory: as parameters they
+/// made every launch a microsecond slower.
 struct HeapMaps {
-  CUtensorMap gathered[2];              // [rows, k]: the gathered operand of even and of odd calls
-  CUtensorMap slots;                    // [(source, row), columns]: partial tiles that peers stored here
-  CUtensorMap output[max_output_maps];  // [rows, columns] of each destination
+  CUtensorMap gathered[2];                  // [rows, k]: the gathered operand of even and of odd calls
+  CUtensorMap slots;                        // [(source, row), columns]: partial tiles that peers stored here
+  CUtensorMap output[max_output_maps];      // [rows, columns] of each destination
   CUtensorMap gather_output[2][max_world];  // [rows, k]: the own shard in every peer's gathered operand, even and odd
 };
 
 /// Everything of one rank. Tensor maps first: they must lie on 64 bytes.
 struct GemmLaunch {
-  CUtensorMap a;           // [rows, k] the local operand
-  CUtensorMap b;           // [columns, k]
-  CUtensorMap push_input;  // [rows, k] the own shard, in boxes of a pushed piece
+  CUtensorMap a;                  // [rows, k] the local operand
+  CUtensorMap b;                  // [columns, k]
+  CUtensorMap push_input;         // [rows, k] the own shard, in boxes of a pushed piece
   CUtensorMap output[max_world];  // [rows, columns] each region of the caller's own matrix
   const HeapMaps* heap;
 
@@ -55,21 +55,21 @@ struct GemmLaunch {
   char* exchange[max_world];          // slots of the exchange through registers, see exchange.cuh
   std::int32_t rank;
   std::int32_t world;
-  std::int32_t depth_blocks;    // k-blocks of a tile
-  std::int32_t stages;          // of the operand ring
-  std::int32_t staging;         // chunks of 64 x 64 bf16 that each warpgroup may have under way
-  std::int32_t window;          // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
-  std::int32_t store_rows;      // rows x 64 columns of one such group: 16, 32 or 64
+  std::int32_t depth_blocks;  // k-blocks of a tile
+  std::int32_t stages;        // of the operand ring
+  std::int32_t staging;       // chunks of 64 x 64 bf16 that each warpgroup may have under way
+  std::int32_t window;        // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
+  std::int32_t store_rows;    // rows x 64 columns of one such group: 16, 32 or 64
   std::uint32_t store_interval_ns;  // least time from one group to the next, 0: none
   std::uint32_t push_interval_ns;   // the same between two pieces that a CTA pushes
-  std::int32_t plain;           // 1: nothing happens between sum and store in any region
-  std::int32_t stage_bytes;     // that the loads of a stage bring: fewer than it holds if A has fewer rows than a tile
-  std::int32_t multicast_a;     // cluster shares A (else B)
-  std::int32_t rotate_depth;    // 1: clusters begin at different depths
-  std::int32_t slot_rows;       // rows from one source's slot to the next
+  std::int32_t plain;               // 1: nothing happens between sum and store in any region
+  std::int32_t stage_bytes;   // that the loads of a stage bring: fewer than it holds if A has fewer rows than a tile
+  std::int32_t multicast_a;   // cluster shares A (else B)
+  std::int32_t rotate_depth;  // 1: clusters begin at different depths
+  std::int32_t slot_rows;     // rows from one source's slot to the next
   std::int32_t own_rows;
-  std::int32_t waits_done;      // 1: results arrive here from peers; the call ends when all have
-  std::int32_t waits_sent;      // 1: the copy engine's transfers must have left
+  std::int32_t waits_done;  // 1: results arrive here from peers; the call ends when all have
+  std::int32_t waits_sent;  // 1: the copy engine's transfers must have left
   std::uint64_t time_out_ns;
   WaitReport* report;
   ProbeParameters probe;

@@ -6,8 +6,8 @@
 namespace xstage::kernels {
 
 /// How many pieces the source pushes of a chunk, or the one flag that its copy engine sends.
-__device__ inline std::uint32_t chunk_arrivals(const GemmLaunch& launch, std::int32_t shard_rows, std::int32_t row_chunk,
-                                               std::int32_t depth_chunk) {
+__device__ inline std::uint32_t chunk_arrivals(const GemmLaunch& launch, std::int32_t shard_rows,
+                                               std::int32_t row_chunk, std::int32_t depth_chunk) {
   const GatherParameters& gather = launch.gather;
   if (gather.push == 0) {
     return 1;
@@ -37,11 +37,11 @@ __device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContex
   fence_async_proxy();
 }
 
-/// Waits until the rows of a peer that this k-block needs have arrived; tells how many chunks along k have. A look costs a
-/// microsecond, as long as the ring lasts, so one look takes in the next chunks, too.
-__device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
-                                               const GemmRegionTarget& target, const schedule::GemmTile& tile,
-                                               std::int32_t depth_chunk) {
+/// Waits until the rows of a peer that this k-block needs have arrived; tells how many chunks along k have. A look
+/// costs a microsecond, as long as the ring lasts, so one look takes in the next chunks, too.
+__device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const GemmContext& context,
+                                               std::uint32_t epoch, const GemmRegionTarget& target,
+                                               const schedule::GemmTile& tile, std::int32_t depth_chunk) {
   constexpr int ahead = 8;
   const GatherParameters& gather = launch.gather;
   const std::int32_t shard_rows = launch.schedule.region(tile.region).rows;
@@ -72,8 +72,9 @@ __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const G
 
 /// One stage: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to both.
 template <int TileColumns>
-__device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& context, const CUtensorMap* a, std::int32_t a_row,
-                                  std::int32_t b_row, std::int32_t depth, TransactionBarrier* full, char* stage) {
+__device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& context, const CUtensorMap* a,
+                                  std::int32_t a_row, std::int32_t b_row, std::int32_t depth, TransactionBarrier* full,
+                                  char* stage) {
   constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
   const CUtensorMap* b = &launch.b;
   auto* barrier = reinterpret_cast<std::uint64_t*>(full);
@@ -92,9 +93,8 @@ __device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& c
     cute::SM90_TMA_LOAD_2D::copy(b, barrier, keep, b_stage, depth, b_row);
   } else {
     cute::SM90_TMA_LOAD_2D::copy(a, barrier, keep, stage, depth, a_row);
-    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(b, barrier, both, keep,
-                                           b_stage + share * (Stage<TileColumns>::b_bytes / 2), depth,
-                                           b_row + share * (TileColumns / 2));
+    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(b, barrier, both, keep, b_stage + share * (Stage<TileColumns>::b_bytes / 2),
+                                           depth, b_row + share * (TileColumns / 2));
   }
 }
 
@@ -103,8 +103,8 @@ __device__ inline std::int32_t gather_buffer(const GemmLaunch& launch, std::uint
   return launch.gather.buffers == 2 ? static_cast<std::int32_t>(epoch & 1U) : 0;
 }
 
-/// The k-block with which a tile begins. Where each B tile is read by one cluster only (few rows), clusters begin at different
-/// depths: all at the same one, they meet in the same memory channels and at the same lines of A.
+/// The k-block with which a tile begins. Where each B tile is read by one cluster only (few rows), clusters begin at
+/// different depths: all at the same one, they meet in the same memory channels and at the same lines of A.
 __device__ inline std::int32_t first_block(const GemmLaunch& launch, const GemmContext& context) {
   return launch.rotate_depth != 0 ? context.cluster * launch.depth_blocks / context.clusters : 0;
 }
@@ -160,8 +160,7 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
     const GemmRegionTarget& target = launch.target[tile.region];
     gate.begin_tile(target, tile, number == 0);
     context.tiles.tile[number++ % TileRing::places] = tile;  // published by the arrival at the first stage's barrier
-    const CUtensorMap* a =
-        target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
+    const CUtensorMap* a = target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
     const std::int32_t a_row = target.a_row_begin + tile.row;
     const std::int32_t b_row = target.b_row_begin + tile.column;
     std::int32_t depth_block = first_block(launch, context);

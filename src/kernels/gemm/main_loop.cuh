@@ -5,15 +5,16 @@
 //   stage s:  A [128 rows, 64]  16 KiB        warpgroup 1 multiplies rows  0 - 63,  all columns
 //             B [columns, 64]                 warpgroup 2 multiplies rows 64 - 127, all columns
 //
-// Both tiles lie in 128-byte rows with the 128-byte swizzle: what TMA writes, WGMMA's descriptors and stmatrix agree on.
+// Both tiles lie in 128-byte rows with the 128-byte swizzle: what TMA writes, WGMMA's descriptors and stmatrix agree
+// on.
 
 // The configuration comes first: without it the atoms below compile to a run-time assertion.
 #include <cute/arch/config.hpp>
 //
+#include <cutlass/arch/barrier.h>
 #include <cute/arch/copy_sm90_tma.hpp>
 #include <cute/arch/mma_sm90_desc.hpp>
 #include <cute/arch/mma_sm90_gmma.hpp>
-#include <cutlass/arch/barrier.h>
 
 #include <cstdint>
 #include <utility>
@@ -105,8 +106,7 @@ struct MainLoop {
     cute::warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < gemm_tile_depth / 16; ++step) {
-      const auto scale =
-          fresh && step == 0 ? cute::SM90::GMMA::ScaleOut::Zero : cute::SM90::GMMA::ScaleOut::One;
+      const auto scale = fresh && step == 0 ? cute::SM90::GMMA::ScaleOut::Zero : cute::SM90::GMMA::ScaleOut::One;
       // 16 bf16 further along k: 32 bytes, in the descriptor's unit of 16.
       multiply_step(accumulator, a + 2U * step, b + 2U * step, scale, std::make_index_sequence<accumulators>{});
     }
@@ -121,7 +121,8 @@ struct MainLoop {
     }
   }
 
-  /// Multiplies all k-blocks of a tile. A stage is released one block late: WGMMA of the next block is then queued already.
+  /// Multiplies all k-blocks of a tile. A stage is released one block late: WGMMA of the next block is then queued
+  /// already.
   __device__ static void multiply(float (&accumulator)[accumulators], const char* ring, TransactionBarrier* full,
                                   ArrivalBarrier* empty, RingPosition& position, std::int32_t stages,
                                   std::int32_t blocks, int row_half, std::uint32_t cluster_size) {

@@ -10,8 +10,8 @@
 
 namespace xstage::kernels {
 
-/// Transforms: bias, activations, gates and steps on heads are compiled in. They are most of the kernel's code, and cold code
-/// costs microseconds at the start of a launch; GEMMs without them use the instantiation without.
+/// Transforms: bias, activations, gates and steps on heads are compiled in. They are most of the kernel's code, and
+/// cold code costs microseconds at the start of a launch; GEMMs without them use the instantiation without.
 template <int TileColumns, bool Transforms, class Probe>
 class MultiplyWarpgroup {
  public:
@@ -94,8 +94,8 @@ class MultiplyWarpgroup {
     stage(accumulator);
   }
 
-  /// `count` chunks from `first` on are written: visible to the copy engine, then one arrival a warp. One fence for several
-  /// chunks: each costs a few hundred cycles in which nothing is multiplied.
+  /// `count` chunks from `first` on are written: visible to the copy engine, then one arrival a warp. One fence for
+  /// several chunks: each costs a few hundred cycles in which nothing is multiplied.
   __device__ void hand_over(RingPosition first, int count) {
     cute::tma_store_fence();
     __syncwarp();
@@ -107,8 +107,7 @@ class MultiplyWarpgroup {
     }
   }
 
-  __device__ void transform(Accumulators accumulator, const schedule::GemmTile& tile,
-                                 const GemmRegionTarget& target) {
+  __device__ void transform(Accumulators accumulator, const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     const GemmEpilogue& epilogue = launch_.epilogue;
     if (epilogue.bias != nullptr) {
       add_bias(accumulator, epilogue.bias, target.b_row_begin + tile.column,
@@ -180,8 +179,9 @@ class MultiplyWarpgroup {
     used_.advance(launch_.staging);
   }
 
-  /// The sum over all ranks in rank order, in fp32: the same in every run. The store warp has asked for the peers' chunks in
-  /// the same order. Ranks 0 and 1 add in place (a + b is b + a); further ones sum up what comes before them first.
+  /// The sum over all ranks in rank order, in fp32: the same in every run. The store warp has asked for the peers'
+  /// chunks in the same order. Ranks 0 and 1 add in place (a + b is b + a); further ones sum up what comes before them
+  /// first.
   __device__ void add_partials(Accumulators accumulator) {
 #pragma unroll
     for (int index = 0; index < chunks; ++index) {
@@ -208,8 +208,8 @@ class MultiplyWarpgroup {
 
   __device__ void stage(Accumulators accumulator) {
     const int leaving = Transforms && launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
-    // One fence for all chunks if all have a place. Else one each: a batch must not need the place of a chunk that the store
-    // warp frees only when the batch has been handed over.
+    // One fence for all chunks if all have a place. Else one each: a batch must not need the place of a chunk that the
+    // store warp frees only when the batch has been handed over.
     const int batch = launch_.staging >= leaving ? leaving : 1;
     RingPosition first = used_;
     int waiting = 0;

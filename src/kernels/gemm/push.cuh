@@ -1,11 +1,12 @@
 #pragma once
-// Warp 3 of the GEMM kernel, in an all-gather by stores: sends the own shard to every peer, piece by piece, in the order in
-// which the peers' loaders need it.
+// Warp 3 of the GEMM kernel, in an all-gather by stores: sends the own shard to every peer, piece by piece, in the
+// order in which the peers' loaders need it.
 //
-//   own shard [rows, k]  --TMA-->  8 KiB of shared memory  --TMA-->  gathered operand of every peer, then the chunk's flag
+//   own shard [rows, k]  --TMA-->  8 KiB of shared memory  --TMA-->  gathered operand of every peer, then the chunk's
+//   flag
 //
-// All CTAs share the pieces, 8 KiB each, in intervals that keep the sum below the drain rate. Pieces of 16 KiB one after the
-// other made main loops 20% longer while the push lasted: the loader's operands queued behind them.
+// All CTAs share the pieces, 8 KiB each, in intervals that keep the sum below the drain rate. Pieces of 16 KiB one
+// after the other made main loops 20% longer while the push lasted: the loader's operands queued behind them.
 
 #include "kernels/gemm/gemm_context.cuh"
 #include "kernels/gemm/loader.cuh"

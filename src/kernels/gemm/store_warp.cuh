@@ -32,8 +32,8 @@ class StoreWarp {
       if (half_ == 1 && index == context_.cluster && target.gather_rank >= 0) {
         watch_arrivals(tile, target);
       }
-      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1 ||
-                        (target.exchange != 0 && target.in_registers == 0))) {
+      if (!entered_ &&
+          (target.signal_rank >= 0 || target.output_copies > 1 || (target.exchange != 0 && target.in_registers == 0))) {
         await_peers_entry(launch_, context_, epoch_, 0);
         entered_ = true;
       }
@@ -128,8 +128,8 @@ class StoreWarp {
     }
   }
 
-  /// Stores into a peer's memory, in small groups, spread over time. All at once a tile's 64 KiB fill the X-Stage, and what
-  /// queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
+  /// Stores into a peer's memory, in small groups, spread over time. All at once a tile's 64 KiB fill the X-Stage, and
+  /// what queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     for (int index = 0; index < chunks / shrink(); ++index) {
       context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
@@ -145,8 +145,8 @@ class StoreWarp {
     }
   }
 
-  /// Spreads the groups over time. At the full drain rate the X-Stage stays full, whatever the limit on outstanding stores,
-  /// and loads wait behind it; at three quarters of it main loops keep their time.
+  /// Spreads the groups over time. At the full drain rate the X-Stage stays full, whatever the limit on outstanding
+  /// stores, and loads wait behind it; at three quarters of it main loops keep their time.
   __device__ void await_interval() {
     if (launch_.store_interval_ns == 0 || is_last_tile()) {
       return;
@@ -197,8 +197,8 @@ class StoreWarp {
     const std::int32_t slot = peer < launch_.rank ? peer : peer - 1;  // none for the own partial sums
     TransactionBarrier& loaded = context_.barriers.loaded[half_][used_.index];
     loaded.arrive_and_expect_tx(chunk_bytes);
-    cute::SM90_TMA_LOAD_2D::copy(&launch_.heap->slots, reinterpret_cast<std::uint64_t*>(&loaded), once, chunk(used_.index),
-                                 tile.column + index * chunk_columns,
+    cute::SM90_TMA_LOAD_2D::copy(&launch_.heap->slots, reinterpret_cast<std::uint64_t*>(&loaded), once,
+                                 chunk(used_.index), tile.column + index * chunk_columns,
                                  slot * launch_.slot_rows + tile.row + 64 * half_);
     used_.advance(launch_.staging);
   }
@@ -249,8 +249,8 @@ class StoreWarp {
       return;
     }
     probe_.delay();
-    std::uint32_t* flag = launch_.signals[rank] + SignalPad::tile_flags + target.signal_begin +
-                          half_tile(launch_.schedule, tile, half_);
+    std::uint32_t* flag =
+        launch_.signals[rank] + SignalPad::tile_flags + target.signal_begin + half_tile(launch_.schedule, tile, half_);
     store_release(flag, epoch_);
   }
 
@@ -263,8 +263,8 @@ class StoreWarp {
     fence_async_proxy();
     for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
       if (peer != launch_.rank) {
-        add_release(launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank),
-                    1U);
+        add_release(
+            launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank), 1U);
       }
     }
   }
