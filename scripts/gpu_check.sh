@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# One call on a machine with two or more GPUs: tests, a full calibration twice, its checks, and a short table.
-#   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER
-# BUILD_FOLDER holds `xstage` and `gpu_tests` (build/release). Every step has its own time limit, so a hang ends itself.
+# One call on a machine with two or more GPUs: tests, measurements, their checks, and a short table.
+#   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER [calibration] [gemm]
+# BUILD_FOLDER holds `xstage` and `gpu_tests` (build/release). Without parts: all. Every step has its own time limit, so a
+# hang ends itself.
 set -u
+source_folder=$(realpath "$(dirname "$0")/..")
 build=$(realpath "${1:?BUILD_FOLDER: where xstage and gpu_tests are}")
 mkdir -p "${2:?OUTPUT_FOLDER: where samples, profiles and logs go}"
 cd "$2" || exit 2  # relative names: the samples keep the command line that made them
+shift 2
+parts=${*:-calibration gemm}
 failed=0
 
 step() { # step SECONDS NAME COMMAND...: runs, logs, prints one line
@@ -23,21 +27,52 @@ step() { # step SECONDS NAME COMMAND...: runs, logs, prints one line
 
 tool=$build/xstage
 step 20 devices "$tool" devices
-[ -x "$build/gpu_tests" ] && step 120 gpu_tests "$build/gpu_tests"
-step 90 calibrate "$tool" calibrate --node cuda -o profile.json --samples samples.csv
-step 90 calibrate_again "$tool" calibrate --node cuda -o profile-again.json --samples samples-again.csv
-step 30 validate "$tool" validate --platform profile.json --samples samples.csv
-step 30 validate_other_run "$tool" validate --platform profile.json --samples samples-again.csv
-# Local targets only: the tools replay or slow kernels down, and waits across GPUs would hang.
-local_tests=--gtest_filter='*Local*:BurstLauncher.*'
-if command -v compute-sanitizer >/dev/null && [ -x "$build/gpu_tests" ]; then
-  step 120 memcheck compute-sanitizer --tool memcheck --error-exitcode 9 "$build/gpu_tests" "$local_tests"
-  step 120 racecheck compute-sanitizer --tool racecheck --error-exitcode 9 "$build/gpu_tests" --gtest_filter='*LocalControl*'
-fi
-if command -v ncu >/dev/null && [ -x "$build/gpu_tests" ]; then
-  step 120 ncu ncu --clock-control none --kernel-name regex:burst_kernel --launch-count 1 \
-    --metrics smsp__inst_executed_op_global_st.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum \
-    "$build/gpu_tests" --gtest_filter='*LocalControl*'
-fi
-tail -n 25 validate.log
+
+# The tools replay or slow kernels down, and waits across GPUs would hang: local targets and virtual ranks only.
+check_with_tools() { # KERNEL TESTS: memory errors and races of the tests, counters of the kernel
+  local kernel=$1 tests=--gtest_filter=$2
+  [ -x "$build/gpu_tests" ] || return
+  if command -v compute-sanitizer >/dev/null; then
+    step 120 "memcheck_$kernel" compute-sanitizer --tool memcheck --error-exitcode 9 "$build/gpu_tests" "$tests"
+    step 120 "racecheck_$kernel" compute-sanitizer --tool racecheck --error-exitcode 9 "$build/gpu_tests" "$tests"
+  fi
+  if command -v ncu >/dev/null; then
+    step 120 "ncu_$kernel" ncu --clock-control none --kernel-name "regex:$kernel" --launch-count 1 \
+      --metrics "$3" "$build/gpu_tests" "$tests"
+  fi
+}
+
+calibration() {
+  [ -x "$build/gpu_tests" ] && step 120 gpu_tests_burst "$build/gpu_tests" --gtest_filter='-*Gemm*:*SymmetricHeap*'
+  step 90 calibrate "$tool" calibrate --node cuda -o profile.json --samples samples.csv
+  step 90 calibrate_again "$tool" calibrate --node cuda -o profile-again.json --samples samples-again.csv
+  step 30 validate "$tool" validate --platform profile.json --samples samples.csv
+  step 30 validate_other_run "$tool" validate --platform profile.json --samples samples-again.csv
+  check_with_tools burst_kernel '*LocalControl*' \
+    smsp__inst_executed_op_global_st.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
+  tail -n 25 validate.log
+}
+
+gemm() {
+  [ -x "$build/gpu_tests" ] && step 120 gpu_tests_gemm "$build/gpu_tests" --gtest_filter='*Gemm*:*SymmetricHeap*'
+  step 240 bench_table "$tool" bench gemm --shapes table --trials 12 --verify -o gemm-table.json
+  step 60 bench_decode "$tool" bench gemm --ops all_reduce --shapes decode --trials 20 --verify -o gemm-decode.json
+  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
+    step 240 baselines python3 -B "$source_folder/bench/baselines/gemm.py" --shapes all --limit 220 \
+      --output gemm-baselines.json
+  fi
+  check_with_tools gemm_virtual_kernel '*GemmOperation.ShortDepthAndFewCtas*' \
+    sm__inst_executed_pipe_tensor.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
+  tail -n 60 bench_table.log bench_decode.log
+}
+
+for part in $parts; do
+  case $part in
+    calibration | gemm) "$part" ;;
+    *)
+      echo "gpu_check: unknown part '$part'; calibration or gemm" >&2
+      exit 2
+      ;;
+  esac
+done
 exit $failed

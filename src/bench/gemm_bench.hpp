@@ -11,9 +11,11 @@
 // start together. Built without CUDA, run_gemm_bench says so.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/gemm_prediction.hpp"
 #include "bench/gemm_row.hpp"
 
 namespace xstage::bench {
@@ -25,6 +27,7 @@ struct GemmBenchOptions {
   bool verify = false;
   bool local_twin = false;
   std::string cublas_path;  // empty: where the dynamic linker finds it
+  std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
 };
 
 struct GemmBenchOutcome {

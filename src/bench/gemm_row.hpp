@@ -30,6 +30,9 @@ struct GemmRow {
   std::optional<PairedRatio> ratio;
   /// --verify: largest error in units of bf16's rounding.
   std::optional<double> largest_error;
+  /// --platform, fused operations only: see gemm_prediction.hpp.
+  std::optional<double> predicted_us;
+  std::optional<double> ceiling;
 };
 
 [[nodiscard]] double microseconds(const GemmRow& row);

@@ -92,6 +92,12 @@ Json row_json(const GemmRow& row) {
     json["ratio_high"] = number(row.ratio->high);
     json["ratio_to"] = row.ratio_to;
   }
+  if (row.ceiling) {
+    json["ceiling"] = number(*row.ceiling);
+  }
+  if (row.predicted_us) {
+    json["predicted_us"] = rounded(*row.predicted_us);
+  }
   json["eager_us"] = rounded(row.times.eager_us);
   json["replays"] = row.times.replays;
   json["l2"] = row.l2;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/gemm_bench.hpp"
@@ -32,6 +34,7 @@ struct GemmOptions {
   int trials = 20;
   std::string output;
   std::string cublas;
+  std::string platform;
   bool verify = false;
   bool local_twin = false;
   bool json = false;
@@ -76,25 +79,34 @@ std::string ratio_text(const bench::GemmRow& row) {
                      fixed(row.ratio->high, 3));
 }
 
-std::string heading() {
-  return fmt::format("{:<20} {:>6} {:>6} {:>6} {:>5}  {:<10} {:>9} {:>8}  {}\n", "operation", "m", "n", "k", "ranks",
-                     "variant", "us", "TFLOP/s", "time against [95% interval]");
+std::string heading(bool predicts) {
+  return fmt::format("{:<20} {:>6} {:>6} {:>6} {:>5}  {:<10} {:>9}{} {:>8}  {}\n", "operation", "m", "n", "k", "ranks",
+                     "variant", "us", predicts ? fmt::format(" {:>9}", "predicted") : "", "TFLOP/s",
+                     "time against [95% interval]");
 }
 
-std::string line_of(const bench::GemmRow& row) {
+std::string line_of(const bench::GemmRow& row, bool predicts) {
   const gemm::Problem& problem = row.cell.problem;
-  return fmt::format("{:<20} {:>6} {:>6} {:>6} {:>5}  {:<10} {:>9.1f} {:>8.1f}  {}\n",
+  const std::string predicted = row.predicted_us ? fixed(*row.predicted_us, 1) : "";
+  return fmt::format("{:<20} {:>6} {:>6} {:>6} {:>5}  {:<10} {:>9.1f}{} {:>8.1f}  {}\n",
                      gemm::operation_name(problem.operation), problem.m, problem.n, problem.k, row.cell.ranks,
-                     row.times.variant, bench::microseconds(row), bench::tflops(row), ratio_text(row));
+                     row.times.variant, bench::microseconds(row), predicts ? fmt::format(" {:>9}", predicted) : "",
+                     bench::tflops(row), ratio_text(row));
 }
 
-Json document(const NodeDescription& node, const std::vector<int>& devices, const bench::GemmBenchOutcome& outcome) {
-  Json json = bench::result_document("gemm", node, devices);
+Json document(const NodeDescription& node, const bench::GemmBenchOptions& run, const bench::GemmBenchOutcome& outcome) {
+  const std::optional<bench::PredictionBasis>& predictions = run.predictions;
+  Json json = bench::result_document("gemm", node, run.devices);
   json["cublas"] = outcome.cublas;
   json["timing"] =
       "microseconds of one call in a CUDA graph of `replays` calls, maximum over ranks, which start together; trials "
-      "of a "
-      "cell's variants alternate; ratio is the median over rounds with its 95% sign-test interval";
+      "of a cell's variants alternate; ratio is the median over rounds with its 95% sign-test interval";
+  if (predictions) {
+    json["platform"] = predictions->platform.node.name;
+    json["prediction"] =
+        "predicted_us: the Burst-Gap model on that platform, at the rate of the row alone; ceiling: no smaller ratio is "
+        "possible, since computing takes what the faster of alone and cublas took and the bytes to peers drain at R";
+  }
   json["rows"] = bench::rows_json(outcome.rows);
   return json;
 }
@@ -102,15 +114,16 @@ Json document(const NodeDescription& node, const std::vector<int>& devices, cons
 bench::GemmBenchOutcome measure(Console& console, const GemmOptions& options, const bench::GemmBenchOptions& run,
                                 const NodeDescription& node) {
   std::ostream& lines = options.json ? console.err : console.out;
-  lines << heading() << std::flush;
+  const bool predicts = run.predictions.has_value();
+  lines << heading(predicts) << std::flush;
   bench::GemmBenchObserver observer;
-  observer.row = [&](const bench::GemmRow& row) { lines << line_of(row) << std::flush; };
+  observer.row = [&](const bench::GemmRow& row) { lines << line_of(row, predicts) << std::flush; };
   observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
   observer.proceed = [] { return !InterruptGuard::requested(); };
   // After every cell: what was measured is kept, whatever becomes of the rest.
   observer.cell_done = [&](const bench::GemmBenchOutcome& outcome) {
     if (!options.output.empty()) {
-      write_text(options.output, bench::format_result_file(document(node, run.devices, outcome)));
+      write_text(options.output, bench::format_result_file(document(node, run, outcome)));
     }
   };
   return bench::run_gemm_bench(run, observer);
@@ -141,6 +154,10 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   if (options.trials < 1 || options.trials > most_trials) {
     throw UsageError(fmt::format("--trials {}: from 1 to {}", options.trials, most_trials));
   }
+  std::optional<Platform> platform;
+  if (!options.platform.empty()) {
+    platform = read_platform(options.platform);
+  }
   NodeDescription node = describe_cuda_devices();
   node.command = console.command;
   if (!options.output.empty()) {
@@ -153,10 +170,15 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   run.verify = options.verify;
   run.local_twin = options.local_twin;
   run.cublas_path = options.cublas;
+  if (platform) {
+    const auto first = static_cast<std::size_t>(run.devices.front());
+    run.predictions = {*std::move(platform), node.devices.at(first).multiprocessors};
+    bench::check_basis(*run.predictions);
+  }
   const InterruptGuard guard;
   const bench::GemmBenchOutcome outcome = measure(console, options, run, node);
   if (options.json) {
-    print_json(console.out, document(node, run.devices, outcome));
+    print_json(console.out, document(node, run, outcome));
   } else if (!options.output.empty()) {
     console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
   }
@@ -176,6 +198,8 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--trials", options->trials, "rounds; at least 6 for an interval")->capture_default_str();
   verb->add_option("-o,--output", options->output, "result file to write (JSON)");
   verb->add_option("--cublas", options->cublas, "libcublas.so; default: where the dynamic linker finds it");
+  verb->add_option("--platform", options->platform,
+                   "platform profile: also what the model predicts for fused operations, and their ceiling");
   verb->add_flag("--verify", options->verify, "compare results with sums in double; exit code 1 if they are wrong");
   verb->add_flag("--local-twin", options->local_twin, "also the fused operation with local memory in place of peers");
   verb->add_flag("--json", options->json, json_help);

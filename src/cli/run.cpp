@@ -23,7 +23,8 @@ constexpr const char* description =
     "and audits kernels whose epilogues store remotely.";
 
 constexpr const char* exit_codes =
-    "Exit codes: 0 good, 1 audit: test not passed, 2 usage, 3 bad input, 4 device or interrupted.\n"
+    "Exit codes: 0 good, 1 audit: test not passed, or bench --verify: wrong results, 2 usage, 3 bad input,\n"
+    "4 device or interrupted.\n"
     "Times are microseconds; sizes are bytes and may carry a suffix (32KiB, 4MiB).";
 
 std::string quoted(std::string_view argument) {

@@ -149,20 +149,23 @@ Stall stall_of(const Boundary& boundary, const Plan& plan, const Platform& platf
           capacity_known || !depends_on_capacity ? model::aligned::issue_us(point, gap_us) : not_measured};
 }
 
-/// V/R of what is stored last, without pacing: nothing follows that it could hold up. Partial sums that the last own
-/// tiles still wait for are among it.
-double last_drain_us(const Boundary& boundary, const Plan& plan, const Platform& platform) {
-  bool capacity_known = true;
-  return boundary.producers == 0 ? 0 : model::drain_time_us(point_of(boundary, plan, platform, capacity_known));
+/// Stores after the last main loop are not paced: nothing follows that they could hold up.
+Plan plan_at(bool is_last, Plan plan) {
+  plan.store_interval_ns = is_last ? 0 : plan.store_interval_ns;
+  return plan;
 }
 
-/// Waves whose tiles are stored to peers.
+/// Waves whose tiles are stored to peers. The tail is V/R of the last boundary; partial sums that the last own tiles wait for
+/// are among it.
 void audit_stores(PlanAudit& audit, const std::vector<Boundary>& boundaries, const Plan& plan,
                   const Platform& platform) {
   double stalls_us = 0;
   for (const Boundary& boundary : boundaries) {
-    const Stall stall = stall_of(boundary, plan, platform, audit.main_loop_us);
-    if (&boundary != &boundaries.back()) {
+    const bool is_last = &boundary == &boundaries.back();
+    const Stall stall = stall_of(boundary, plan_at(is_last, plan), platform, audit.main_loop_us);
+    if (is_last) {
+      audit.tail_us = stall.drain_us;
+    } else {
       stalls_us += stall.free_running_us;
     }
     if (boundary.bytes > audit.remote_bytes) {
@@ -173,7 +176,6 @@ void audit_stores(PlanAudit& audit, const std::vector<Boundary>& boundaries, con
     }
     audit.all_remote_bytes += boundary.bytes;
   }
-  audit.tail_us = last_drain_us(boundaries.back(), plan, platform);
   audit.predicted_us = audit.waves * audit.main_loop_us + stalls_us + audit.tail_us + audit.launch_us;
 }
 

@@ -3,7 +3,7 @@
 import tool
 from tool import ToolTest, run
 
-VERBS = ("devices", "calibrate", "fit", "predict", "validate", "audit")
+VERBS = (("devices",), ("calibrate",), ("fit",), ("predict",), ("validate",), ("audit",), ("bench", "gemm"))
 
 
 class Usage(ToolTest):
@@ -11,11 +11,16 @@ class Usage(ToolTest):
         result = run("--help")
         self.assert_code(result, 0)
         for verb in VERBS:
-            self.assertIn(verb, result.stdout)
-            verb_help = run(verb, "--help")
+            self.assertIn(verb[0], result.stdout)
+            verb_help = run(*verb, "--help")
             self.assert_code(verb_help, 0)
             self.assertIn("--json", verb_help.stdout)
         self.assertIn("Exit codes", result.stdout)
+
+    def test_help_of_bench_lists_what_can_be_measured(self):
+        result = run("bench", "--help")
+        self.assert_code(result, 0)
+        self.assertIn("gemm", result.stdout)
 
     def test_version_names_the_commit(self):
         result = run("--version")
@@ -26,7 +31,8 @@ class Usage(ToolTest):
         for words in ([], ["fly"], ["predict"], ["fit", "s.csv"], ["calibrate", "--node", "cuda", "-o", "p.json"],
                       ["predict", "--platform", "p", "--producers", "8", "--bytes", "32KB", "--gap", "1"],
                       ["predict", "--platform", "p", "--producers", "8", "--bytes", "32", "--gap", "2:1:1"],
-                      ["audit", "--platform", "p", "--gap", "1"], ["devices", "--unknown"]):
+                      ["audit", "--platform", "p", "--gap", "1"], ["devices", "--unknown"],
+                      ["bench"], ["bench", "gemm", "--ops", "broadcast"], ["bench", "gemm", "--shapes", "8192"]):
             with self.subTest(words):
                 self.assert_fails(run(*words), 2)
 

@@ -338,6 +338,39 @@ TEST_P(FusedGemm, ReplaysOfAGraphOnTwoGpus) {
   expect_right_replays(make_case(problem, 2, GetParam().all_reduce), {0, 1});
 }
 
+// ---- all-gather by copy engine: a gate, copies and their flags on a second stream
+
+Case copy_engine_case(std::int64_t m, std::int64_t k, int chunk_rows, int chunk_depth) {
+  Plan plan;
+  plan.tile_columns = 128;
+  plan.gather = GatherPath::copy_engine;
+  plan.chunk_rows = chunk_rows;
+  plan.chunk_depth = chunk_depth;
+  return make_case(make_problem(Operation::all_gather, m, 2 * 264, k), 2, plan);
+}
+
+TEST(AllGatherGemm, ByCopyEngineOnTwoGpus) {
+  SKIP_WITHOUT_HOPPER(2);
+  std::uint64_t seed = 40;
+  for (const std::int64_t m : {1, 3, 256, 901}) {
+    expect_right(copy_engine_case(m, 520, 128, 0), {0, 1}, 3, ++seed);
+    expect_right(copy_engine_case(m, 520, 256, 192), {0, 1}, 3, ++seed);
+  }
+}
+
+TEST(AllGatherGemm, ReplaysOfCopiesInAGraphOnTwoGpus) {
+  SKIP_WITHOUT_HOPPER(2);
+  expect_right_replays(copy_engine_case(501, 520, 128, 192), {0, 1});
+}
+
+TEST(AllGatherGemm, VirtualRanksHaveNoCopyEngine) {
+  SKIP_WITHOUT_HOPPER(1);
+  const Case which = copy_engine_case(256, 64, 128, 0);
+  Ranks ranks(which, virtual_ranks(2));
+  Call call(which, virtual_ranks(2), 1);
+  EXPECT_THROW(ranks.enqueue(call), InputError);
+}
+
 // ---- injected delays
 // -------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "bench/cuda/gemm_variants.hpp"
+#include "bench/cuda/local_twin.hpp"
 #include "bench/cuda/verify.hpp"
 #include "bench/sampled_result.hpp"
 #include "xstage/error.hpp"
@@ -71,14 +72,22 @@ struct OwnVariant {
   std::unique_ptr<GemmHandles> handles;
 };
 
-std::vector<OwnVariant> make_own_variants(const CellResources& resources, bool local_twin) {
+std::vector<OwnVariant> make_own_variants(const CellResources& resources, bool local_twin,
+                                          const GemmBenchObserver& observer) {
   std::vector<OwnVariant> variants;
   variants.push_back({"alone", make_alone(resources)});
-  if (resources.cell.problem.operation != gemm::Operation::gemm) {
-    variants.push_back({"fused", make_fused(resources)});
-    if (local_twin) {
-      variants.push_back({"local_twin", make_local_twin(resources)});
-    }
+  if (resources.cell.problem.operation == gemm::Operation::gemm) {
+    return variants;
+  }
+  variants.push_back({"fused", make_fused(resources)});
+  if (!local_twin) {
+    return variants;
+  }
+  const std::string absent = why_no_local_twin(variants.back().handles->of_rank(0), resources.cell.ranks);
+  if (absent.empty()) {
+    variants.push_back({"local_twin", make_local_twin(resources)});
+  } else {
+    observer.note(fmt::format("{}: no variant local_twin: {}", cell_name(resources.cell), absent));
   }
   return variants;
 }
@@ -93,7 +102,7 @@ class CellRun {
         operands_(machine.ranks(cell), cell, machine.standard_block(),
                   machine.scaled_block(options, 1.0 / std::sqrt(static_cast<double>(cell.problem.k)))),
         resources_{cell_, machine.ranks(cell), operands_, machine.standard_block()},
-        own_(make_own_variants(resources_, options.local_twin)) {}
+        own_(make_own_variants(resources_, options.local_twin, observer)) {}
 
   /// Rows of the cell, none if it was stopped; false in the second place if results are wrong.
   std::pair<std::vector<GemmRow>, bool> run() {
@@ -109,6 +118,9 @@ class CellRun {
       rows.push_back({cell_, std::move(of_variant), operands_.l2_policy(), plan, "", {}, {}});
     }
     add_ratios(rows);
+    if (options_.predictions) {
+      add_predictions(rows, *options_.predictions);
+    }
     const bool right = !options_.verify || verify(rows);
     return {std::move(rows), right};
   }

@@ -1,12 +1,16 @@
 #include "bench/cuda/gemm_variants.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "bench/cuda/local_twin.hpp"
 
 namespace xstage::bench {
 
 namespace {
+
+/// All ranks of a benchmark start together, and no call takes that long: what waits longer waits in vain.
+constexpr std::chrono::seconds time_out{2};
 
 int multiprocessors(int device) {
   int count = 0;
@@ -31,7 +35,7 @@ class Alone final : public GemmHandles {
       const int device = resources.ranks.device(rank);
       const Plan plan = gemm::make_plan(problem, 1, multiprocessors(device));
       heaps_.push_back(PeerAccessHeap::create({device}, gemm::heap_bytes(problem, plan, 1)));
-      handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(0), problem, plan));
+      handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(0), problem, plan, time_out));
       launched_.push_back(handles_.back().get());
     }
   }
@@ -54,7 +58,7 @@ class Fused final : public GemmHandles {
     const Plan plan = gemm::make_plan(problem, world, multiprocessors(resources.ranks.device(0)));
     heaps_.push_back(PeerAccessHeap::create(devices_of(resources.ranks), gemm::heap_bytes(problem, plan, world)));
     for (int rank = 0; rank < world; ++rank) {
-      handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(rank), problem, plan));
+      handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(rank), problem, plan, time_out));
       launched_.push_back(handles_.back().get());
     }
   }
@@ -72,7 +76,7 @@ class LocalTwin final : public GemmHandles {
       heaps_.push_back(PeerAccessHeap::create(here, gemm::heap_bytes(problem, plan, world)));
       // All ranks take part in making an operation; one of them is launched.
       for (int member = 0; member < world; ++member) {
-        handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(member), problem, plan));
+        handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(member), problem, plan, time_out));
       }
       Gemm* launched = handles_[handles_.size() - static_cast<std::size_t>(world - rank)].get();
       launched_.push_back(launched);

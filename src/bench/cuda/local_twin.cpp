@@ -38,6 +38,15 @@ void raise_flags_of_peers(std::vector<std::uint32_t>& pad) {
 
 }  // namespace
 
+std::string why_no_local_twin(const Gemm& gemm, int world) {
+  const gemm::Layout layout = gemm::make_layout(gemm.problem(), gemm.plan(), 0, world);
+  const bool in_registers = std::any_of(layout.targets.begin(), layout.targets.end(),
+                                        [](const kernels::GemmRegionTarget& target) { return target.in_registers != 0; });
+  return in_registers ? "the exchange through registers waits for data with the number of this very call, which only a "
+                        "running peer can send"
+                      : "";
+}
+
 void stand_in_for_peers(const HeapRank& heap, const Gemm& gemm, const RandomBlock& random) {
   const cuda::CurrentDevice current(heap.device());
   const gemm::Layout layout = gemm::make_layout(gemm.problem(), gemm.plan(), heap.rank(), heap.world());

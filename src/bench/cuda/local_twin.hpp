@@ -1,10 +1,15 @@
 #pragma once
 // What lets one rank of a fused GEMM run without peers: the speed that no communication can beat (design rule 7).
 
+#include <string>
+
 #include "bench/cuda/operands.hpp"
 #include "xstage/gemm.hpp"
 
 namespace xstage::bench {
+
+/// Why this operation cannot run without peers; empty if it can.
+[[nodiscard]] std::string why_no_local_twin(const Gemm& gemm, int world);
 
 /// Raises every flag that the rank would wait for, far beyond any epoch that a benchmark reaches, and fills what its
 /// peers would send with random numbers. `gemm` is the first operation in its heap; nothing of it may be running.
