@@ -15,11 +15,12 @@
 // Requirements: operands and results aligned to 16 bytes; n and k multiples of 8 on every rank; m >= 1. Everything that
 // breaks a rule throws InputError with the value and the rule, before anything is enqueued.
 //
-// Synchronisation: `launch` enqueues one kernel on the stream and returns. The ranks' launches find each other on the
-// device; they must be enqueued in the same order on every rank, and every rank must launch. The results on a rank are
-// complete when its kernel has finished. Captured into CUDA graphs it needs no host work between replays. A rank that
-// waits longer than the time-out gives up, tells the others, and the next call of `check`, `launch` or `reset` on each
-// of them says who waited for whom; nothing hangs.
+// Synchronisation: `launch` enqueues one kernel on the stream, and for a gather by copy engine copies on a second
+// stream that joins it, and returns. The ranks' launches find each other on the device; they must be enqueued in the
+// same order on every rank, all handles of a heap on one stream a rank, and every rank must launch. The results on a
+// rank are complete when its kernel has finished. Captured into CUDA graphs it needs no host work between replays. A
+// rank that waits longer than the time-out gives up, tells the others, and the next call of `check`, `launch` or
+// `reset` on each of them says who waited for whom; nothing hangs.
 
 #include <chrono>
 #include <cstdint>
@@ -127,7 +128,8 @@ class Gemm {
   static void launch_together(std::span<Gemm* const> ranks, std::span<const gemm::Operands> operands,
                               CUstream_st* stream);
 
-  /// Result of all_reduce (part 0) and of all_to_all: lies in the symmetric heap, since peers store into it.
+  /// Result of all_reduce (part 0) and of all_to_all: lies in the symmetric heap, since peers store into it. Valid in
+  /// this rank's stream order until the handle's next launch.
   [[nodiscard]] void* output(int part = 0) const;
 
   /// Throws DeviceError if a wait of this rank has expired: who waited, where, for whom, for what, what was there.

@@ -89,8 +89,7 @@ __device__ inline std::uint32_t read_epoch(const GemmContext& context) {
   return epoch;
 }
 
-/// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
-/// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
+/// Until a peer has entered call `epoch` - `lag`.
 __device__ inline void await_peer_entry(const GemmLaunch& launch, const WaitContext& waits, std::int32_t peer,
                                         std::uint32_t epoch, std::uint32_t lag) {
   wait_at_least(waits, {WaitSite::peer_entry, peer, 0, epoch},
@@ -98,6 +97,8 @@ __device__ inline void await_peer_entry(const GemmLaunch& launch, const WaitCont
                 epoch - lag);
 }
 
+/// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
+/// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
 __device__ inline void await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
                                          std::uint32_t lag) {
   for (std::int32_t peer = 0; peer < launch.world; ++peer) {
