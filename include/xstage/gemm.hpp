@@ -96,6 +96,10 @@ struct Instruments {
 /// The plan that the first simple rule picks; `multiprocessors` are those of the GPU.
 [[nodiscard]] Plan make_plan(const Problem& problem, int world, int multiprocessors);
 
+/// The same for a calibrated platform: its drain rate of bulk stores instead of two H200's. Throws InputError if the
+/// profile has none.
+[[nodiscard]] Plan make_plan(const Problem& problem, int world, int multiprocessors, const Platform& platform);
+
 /// What the model expects of a plan on a platform, for the rank with most rows. `tensor_tflops` is the rate of the
 /// whole GPU (dense bf16) that the GEMM reaches without communication. Throws InputError for a problem or plan that
 /// breaks a rule, a rate that is not above zero, and a platform that does not know the drain rate of the plan's store

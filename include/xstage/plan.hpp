@@ -26,7 +26,8 @@ struct Plan {
   // Stores. The X-Stage holds `outstanding_capacity` (Q) bytes of them; what a tile produces beyond that and beyond the
   // staging below stalls the warpgroups that multiply.
   StorePath store_path = StorePath::bulk;
-  int store_rows = 32;         // a group of remote stores: rows x 64 columns, 128 bytes a row; 16, 32 or 64
+  double drain_gb_per_s = 373.4;  // R of bulk stores that the intervals are computed from; default: two H200, NVLink
+  int store_rows = 32;            // a group of remote stores: rows x 64 columns, 128 bytes a row; 16, 32 or 64
   int window = 1;              // groups that each of a CTA's two store warps may have under way: 1, 2 or 4; 0: no limit
   int store_interval_ns = -1;  // least time between two groups of a store warp; -1: from the drain rate, see make_plan
   int push_interval_ns = -1;   // the same between two 8-KiB pieces that one CTA pushes in an all-gather

@@ -26,7 +26,7 @@ struct GemmBenchOptions {
   int trials = 20;
   bool verify = false;
   bool local_twin = false;
-  std::string cublas_path;  // empty: where the dynamic linker finds it
+  std::string cublas_path;                     // empty: where the dynamic linker finds it
   std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
 };
 

@@ -35,8 +35,7 @@ std::optional<double> main_loop_tflops(const GemmRow& alone, const PredictionBas
   problem.n = shape.n;
   problem.k = shape.k;
   constexpr double one_tflops = 1;
-  const PlanAudit audit =
-      gemm::audit_plan(problem, *alone.plan, 1, basis.multiprocessors, basis.platform, one_tflops);
+  const PlanAudit audit = gemm::audit_plan(problem, *alone.plan, 1, basis.multiprocessors, basis.platform, one_tflops);
   const double main_loops_us = microseconds(alone) - audit.launch_us;
   if (main_loops_us <= 0) {
     return std::nullopt;
@@ -58,16 +57,15 @@ void check_basis(const PredictionBasis& basis) {
 void add_predictions(std::vector<GemmRow>& rows_of_cell, const PredictionBasis& basis) {
   const auto alone = std::find_if(rows_of_cell.begin(), rows_of_cell.end(),
                                   [](const GemmRow& row) { return is(row, "alone") && row.plan.has_value(); });
-  const std::optional<double> tflops =
-      alone == rows_of_cell.end() ? std::nullopt : main_loop_tflops(*alone, basis);
+  const std::optional<double> tflops = alone == rows_of_cell.end() ? std::nullopt : main_loop_tflops(*alone, basis);
   if (!tflops) {
     return;
   }
   const double computing = computing_us(rows_of_cell);
   for (GemmRow& row : rows_of_cell) {
     if (is(row, "fused") && row.plan) {
-      const PlanAudit audit = gemm::audit_plan(row.cell.problem, *row.plan, row.cell.ranks, basis.multiprocessors,
-                                               basis.platform, *tflops);
+      const PlanAudit audit =
+          gemm::audit_plan(row.cell.problem, *row.plan, row.cell.ranks, basis.multiprocessors, basis.platform, *tflops);
       row.predicted_us = audit.predicted_us;
       row.ceiling = std::max(computing, audit.all_drain_us) / computing;
     }

@@ -104,7 +104,8 @@ Json document(const NodeDescription& node, const bench::GemmBenchOptions& run, c
   if (predictions) {
     json["platform"] = predictions->platform.node.name;
     json["prediction"] =
-        "predicted_us: the Burst-Gap model on that platform, at the rate of the row alone; ceiling: no smaller ratio is "
+        "predicted_us: the Burst-Gap model on that platform, at the rate of the row alone; ceiling: no smaller ratio "
+        "is "
         "possible, since computing takes what the faster of alone and cublas took and the bytes to peers drain at R";
   }
   json["rows"] = bench::rows_json(outcome.rows);

@@ -155,8 +155,8 @@ Plan plan_at(bool is_last, Plan plan) {
   return plan;
 }
 
-/// Waves whose tiles are stored to peers. The tail is V/R of the last boundary; partial sums that the last own tiles wait for
-/// are among it.
+/// Waves whose tiles are stored to peers. The tail is V/R of the last boundary; partial sums that the last own tiles
+/// wait for are among it.
 void audit_stores(PlanAudit& audit, const std::vector<Boundary>& boundaries, const Plan& plan,
                   const Platform& platform) {
   double stalls_us = 0;

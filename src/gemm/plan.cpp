@@ -82,6 +82,9 @@ void check_plan(const Plan& plan, int multiprocessors) {
               "there may be no more CTAs than multiprocessors, or the last ones never start while the others wait");
   check_field(plan.stages >= 2 && plan.stages <= kernels::max_stages, "stages", plan.stages,
               "it must be between 2 and 12");
+  if (!(plan.drain_gb_per_s > 0)) {
+    throw InputError(fmt::format("plan: drain_gb_per_s is {}: it must be positive", plan.drain_gb_per_s));
+  }
   check_field(plan.store_rows == 16 || plan.store_rows == 32 || plan.store_rows == 64, "store_rows", plan.store_rows,
               "it must be 16, 32 or 64");
   check_field(plan.window == 0 || plan.window == 1 || plan.window == 2 || plan.window == 4, "window", plan.window,
@@ -99,11 +102,10 @@ constexpr double drain_share = 0.72;
 /// With two waves of tiles or fewer the last stores end the operation, and late loads are the lesser evil: 2048 x 4096
 /// x 4096 took 69 us at 0.72 and 62 us at 0.97.
 constexpr double drain_share_of_few_waves = 0.97;
-constexpr double drain_bytes_per_ns = 373.4;  // two H200, profiles/h200x2.json; 1 GB/s is 1 byte/ns
 
 /// Time in which all CTAs together may store `bytes` each.
-int interval_ns(double bytes, int issuers, double share) {
-  return static_cast<int>(bytes * issuers / (share * drain_bytes_per_ns));
+int interval_ns(double bytes, int issuers, double share, double drain_gb_per_s) {
+  return static_cast<int>(bytes * issuers / (share * drain_gb_per_s));  // 1 GB/s is 1 byte/ns
 }
 
 void fill_intervals(const Problem& problem, Plan& plan, int world) {
@@ -113,11 +115,13 @@ void fill_intervals(const Problem& problem, Plan& plan, int world) {
   const double share = waves <= 2 ? drain_share_of_few_waves : drain_share;
   if (plan.store_interval_ns < 0) {
     const int copies = problem.operation == Operation::all_reduce ? std::max(1, peers) : 1;
-    plan.store_interval_ns = world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share);
+    plan.store_interval_ns =
+        world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share, plan.drain_gb_per_s);
   }
   if (plan.push_interval_ns < 0) {
     plan.push_interval_ns =
-        world == 1 ? 0 : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, share);
+        world == 1 ? 0
+                   : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, share, plan.drain_gb_per_s);
   }
 }
 
@@ -128,14 +132,17 @@ std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
          (pushes_shard ? kernels::push_bytes : 0) + barrier_bytes;
 }
 
+namespace {
+
 /// Up to here an all-reduce goes in one shot: 256 rows took 48 us so, 65 us in two.
 constexpr std::int64_t one_shot_rows = 256;
 
-Plan make_plan(const Problem& problem, int world, int multiprocessors) {
-  check_problem(problem, world);
-  Plan plan;
-  const LocalShape shape = local_shape(problem, world);
-  // The widest tile has the least traffic per multiplication; a narrower one only where it fills more multiprocessors.
+std::int64_t row_tiles(const LocalShape& shape) {
+  return (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows;
+}
+
+/// The widest tile has the least traffic per multiplication; a narrower one only where it fills more multiprocessors.
+void choose_tiles(const Problem& problem, Plan& plan, const LocalShape& shape, int multiprocessors) {
   if (problem.operation == Operation::all_reduce && problem.m <= one_shot_rows) {
     plan.tile_columns = 128;
   }
@@ -148,29 +155,60 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
       plan.tile_columns = narrower;
     }
   }
-  const std::int64_t row_tiles = (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows;
-  if (row_tiles < 2) {
+  if (row_tiles(shape) < 2) {
     plan.cluster_rows = 1;  // sharing A between columns was slower: A is small, and one more CTA has to be waited for
   }
+}
+
+/// Few rows: latency counts, not volume, and nothing follows that unpaced stores could hold up.
+void choose_reduction(const Problem& problem, Plan& plan) {
   if (problem.operation == Operation::all_reduce && problem.m <= one_shot_rows) {
-    // Few rows: latency counts, not volume, and nothing follows that unpaced stores could hold up.
     plan.all_reduce = AllReduceAlgorithm::one_shot;
     plan.window = 0;
     plan.store_rows = 64;
   }
+}
+
+/// One or two waves have no local tiles to start with that would cover the arrival: rows arrive along k instead, faster
+/// than they are consumed, in eight chunks (with more the looks at flags cost time, with fewer the first one is late).
+/// Nothing leaves for a peer from staging, but late rows ask for a deep ring. With several waves whole rows are enough.
+void choose_gather(const Problem& problem, Plan& plan, const LocalShape& shape, int multiprocessors) {
+  const std::int64_t tiles = row_tiles(shape) * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
+  if (tiles > std::int64_t{2} * multiprocessors) {
+    return;
+  }
+  const std::int64_t eighth = (problem.k / 8 + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
+  plan.chunk_depth = static_cast<int>(std::max<std::int64_t>(eighth, 1)) * kernels::gemm_tile_depth;
+  if (plan.tile_columns == 256 && !problem.gated) {
+    plan.staging_chunks = 1;
+  }
+}
+
+Plan plan_for_drain(const Problem& problem, int world, int multiprocessors, double drain_gb_per_s) {
+  check_problem(problem, world);
+  Plan plan;
+  plan.drain_gb_per_s = drain_gb_per_s;
+  const LocalShape shape = local_shape(problem, world);
+  choose_tiles(problem, plan, shape, multiprocessors);
+  choose_reduction(problem, plan);
   if (problem.operation == Operation::all_gather && world > 1) {
-    // One wave has no local tiles to start with that would cover the arrival: arrive along k instead, faster than it is
-    // consumed. With several waves whole rows are enough, and fewer flags.
-    const std::int64_t tiles = row_tiles * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
-    // Eight chunks: with more the looks at flags cost time, with fewer the first one is late.
-    const std::int64_t eighth = (problem.k / 8 + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
-    plan.chunk_depth = tiles <= 2 * multiprocessors
-                           ? static_cast<int>(std::max<std::int64_t>(eighth, 1)) * kernels::gemm_tile_depth
-                           : 0;
-    // Nothing leaves for a peer from staging, but late rows ask for a deep ring.
-    plan.staging_chunks = problem.gated || plan.tile_columns < 256 ? 0 : 1;
+    choose_gather(problem, plan, shape, multiprocessors);
   }
   return complete_plan(problem, plan, world, multiprocessors);
+}
+
+}  // namespace
+
+Plan make_plan(const Problem& problem, int world, int multiprocessors) {
+  return plan_for_drain(problem, world, multiprocessors, Plan{}.drain_gb_per_s);
+}
+
+Plan make_plan(const Problem& problem, int world, int multiprocessors, const Platform& platform) {
+  const Estimate& drain = path_profile(platform, StorePath::bulk).drain_gb_per_s;
+  if (!drain.value.has_value() || !(*drain.value > 0)) {
+    throw InputError("the platform profile has no drain rate of bulk stores: calibrate with the bulk path");
+  }
+  return plan_for_drain(problem, world, multiprocessors, *drain.value);
 }
 
 Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors) {

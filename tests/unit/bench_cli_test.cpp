@@ -34,6 +34,7 @@ TEST(BenchCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
   EXPECT_EQ(shape.code, 2);
   EXPECT_THAT(shape.err, HasSubstr("'8192x8192'"));
   EXPECT_EQ(run_bench({"gemm", "--trials", "0"}).code, 2);
+  EXPECT_EQ(run_bench({"gemm", "--platform", "no/such/profile.json"}).code, 3);
   EXPECT_EQ(run_bench({}).code, 2);
   EXPECT_EQ(run_bench({"convolution"}).code, 2);
 }
@@ -41,8 +42,8 @@ TEST(BenchCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
 TEST(BenchCommand, HelpListsItsOptions) {
   const Answer help = run_bench({"gemm", "--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* option :
-       {"--ops", "--shapes", "--devices", "--trials", "--output", "--cublas", "--verify", "--local-twin", "--json"}) {
+  for (const char* option : {"--ops", "--shapes", "--devices", "--trials", "--output", "--cublas", "--platform",
+                             "--verify", "--local-twin", "--json"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
 }

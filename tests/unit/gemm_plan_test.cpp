@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -124,6 +125,29 @@ TEST(GemmPlan, FewRowsAreReducedInOneShot) {
             AllReduceAlgorithm::one_shot);
   EXPECT_EQ(make_plan(make_problem(Operation::all_reduce, 8192, 8192, 8192), 2, multiprocessors).all_reduce,
             AllReduceAlgorithm::two_shot);
+}
+
+Platform platform_that_drains(std::optional<double> gb_per_s) {
+  Platform platform;
+  PathProfile bulk;
+  bulk.path = StorePath::bulk;
+  bulk.drain_gb_per_s.value = gb_per_s;
+  platform.paths.push_back(bulk);
+  return platform;
+}
+
+/// Several waves: groups of 4 KiB of 2 x 132 store warps keep to 0.72 of the drain rate, 2 * 4096 * 132 / (0.72 * R)
+/// ns.
+TEST(GemmPlan, StoresKeepBelowThePlatformsDrainRate) {
+  const Problem problem = make_problem(Operation::reduce_scatter, 8192, 8192, 8192);
+  EXPECT_EQ(make_plan(problem, 2, multiprocessors).store_interval_ns, 4022);                             // R = 373.4
+  EXPECT_EQ(make_plan(problem, 2, multiprocessors, platform_that_drains(750)).store_interval_ns, 2002);  // R = 750
+  EXPECT_EQ(make_plan(problem, 1, multiprocessors).store_interval_ns, 0);
+}
+
+TEST(GemmPlan, APlatformWithoutADrainRateIsRefused) {
+  const Problem problem = make_problem(Operation::reduce_scatter, 8192, 8192, 8192);
+  EXPECT_THROW(static_cast<void>(make_plan(problem, 2, multiprocessors, platform_that_drains({}))), InputError);
 }
 
 TEST(GemmPlan, StagesTakeWhatSharedMemoryIsLeft) {
