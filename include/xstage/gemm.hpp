@@ -62,6 +62,9 @@ struct Problem {
   bool gated = false;  // rows of B alternate 8 of the gate, 8 of the up projection; result activation(gate) * up, n / 2
                        // wide. gemm and all_gather_gemm only
 
+  // reduce_scatter and all_reduce in two shots: partial sums travel in fp32, twice the volume, instead of bf16.
+  bool fp32_partials = false;
+
   // all_to_all only.
   std::vector<HeadPart> parts;
   int head_dim = 128;  // 64 or 128

@@ -55,7 +55,8 @@ double tile_bytes(const Layout& layout, const schedule::GemmTile& tile, bool in_
   const schedule::GemmTiling& tiling = layout.schedule.tiling();
   const int rows = std::min(tiling.tile_rows, region.rows - tile.row);
   const int columns = std::min(tiling.tile_columns, region.columns - tile.column);
-  return in_registers ? 4.0 * ((rows + 15) / 16 * 16) * tiling.tile_columns : 2.0 * rows * columns;
+  const int rows_of_warps = (rows + 15) / 16 * 16;
+  return in_registers ? 4.0 * rows_of_warps * tiling.tile_columns : 2.0 * rows * columns;
 }
 
 void add_tile(Boundary& boundary, const Layout& layout, const schedule::GemmTile& tile, int world) {

@@ -128,6 +128,7 @@ class LayoutBuilder {
     GemmRegionTarget target = plain_target();
     target.a_row_begin = narrow(own.begin);
     target.reduce = world_ > 1 ? 1 : 0;
+    target.wide = problem_.fp32_partials ? 1 : 0;
     layout_.user_output = {own.count, problem_.n};
     add_user_region(own.count, problem_.n, target, 0);
   }
@@ -156,10 +157,12 @@ class LayoutBuilder {
     GemmRegionTarget target = plain_target();
     target.b_row_begin = narrow(own.begin);
     target.reduce = world_ > 1 ? 1 : 0;
+    target.wide = problem_.fp32_partials ? 1 : 0;
     add(problem_.m, own.count, target, everywhere);
   }
 
   void share_depth() {
+    layout_.slot_element_bytes = problem_.fp32_partials ? 4 : 2;
     layout_.a = {problem_.m, problem_.k / world_};
     layout_.b = {problem_.n, problem_.k / world_};
   }
@@ -216,6 +219,7 @@ class LayoutBuilder {
 
   void add_partial_region(int owner, GemmRegionTarget target, const MatrixShape& shape) {
     target.raw = 1;
+    target.wide = problem_.fp32_partials ? 1 : 0;
     target.signal_rank = owner;
     target.signal_begin = static_cast<std::uint32_t>(half_tiles(shape.rows, shape.columns, plan_) * rank_);
     const int slot = rank_ < owner ? rank_ : rank_ - 1;
@@ -326,7 +330,7 @@ std::size_t heap_bytes(const Problem& problem, const Plan& plan, int world) {
   check_problem(problem, world);
   const Layout layout = make_layout(problem, complete_plan(problem, plan, world, multiprocessors_for_sizes), 0, world);
   std::size_t bytes = padded((kernels::SignalPad::tile_flags + layout.tile_flags) * 4);
-  bytes += padded(layout.slots.rows * layout.slots.columns * 2);
+  bytes += padded(layout.slots.rows * layout.slots.columns * layout.slot_element_bytes);
   bytes += padded(layout.exchange_bytes);
   for (int buffer = 0; buffer < layout.gather.buffers; ++buffer) {
     bytes += padded(layout.gathered.rows * layout.gathered.columns * 2);

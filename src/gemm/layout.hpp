@@ -44,8 +44,9 @@ struct Layout {
   // Operands of this rank.
   MatrixShape a;
   MatrixShape b;
-  MatrixShape gathered;  // all-gather: the whole A, in the heap
-  MatrixShape slots;     // partial sums of the other ranks, one slot after the other, in the heap
+  MatrixShape gathered;                 // all-gather: the whole A, in the heap
+  MatrixShape slots;                    // partial sums of the other ranks, one slot after the other, in the heap
+  std::int64_t slot_element_bytes = 2;  // partial sums in bf16 or fp32
   std::int64_t slot_rows = 0;
   std::int64_t slot_columns = 0;  // of this rank's slots; `slots` is as large on every rank
   std::vector<MatrixShape> symmetric_outputs;

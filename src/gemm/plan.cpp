@@ -64,6 +64,9 @@ void check_tiling(const Problem& problem, const Plan& plan) {
     throw InputError("plan: store_path must be bulk: tiles leave from shared memory by bulk stores only");
   }
   const bool one_shot = problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot;
+  if (one_shot && problem.fp32_partials) {
+    throw InputError("plan: an all-reduce in one shot exchanges bf16: fp32 partial sums need two_shot");
+  }
   check_field(!one_shot || plan.tile_columns < 256, "tile_columns", plan.tile_columns,
               "an all-reduce in one shot needs 64 or 128");
   check_field(plan.staging_chunks >= 1 && plan.staging_chunks <= kernels::max_staging, "staging_chunks",
@@ -137,13 +140,17 @@ namespace {
 /// Up to here an all-reduce goes in one shot: 256 rows took 48 us so, 65 us in two.
 constexpr std::int64_t one_shot_rows = 256;
 
+bool reduces_in_one_shot(const Problem& problem) {
+  return problem.operation == Operation::all_reduce && problem.m <= one_shot_rows && !problem.fp32_partials;
+}
+
 std::int64_t row_tiles(const LocalShape& shape) {
   return (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows;
 }
 
 /// The widest tile has the least traffic per multiplication; a narrower one only where it fills more multiprocessors.
 void choose_tiles(const Problem& problem, Plan& plan, const LocalShape& shape, int multiprocessors) {
-  if (problem.operation == Operation::all_reduce && problem.m <= one_shot_rows) {
+  if (reduces_in_one_shot(problem)) {
     plan.tile_columns = 128;
   }
   for (const int narrower : {128, 64}) {
@@ -162,7 +169,7 @@ void choose_tiles(const Problem& problem, Plan& plan, const LocalShape& shape, i
 
 /// Few rows: latency counts, not volume, and nothing follows that unpaced stores could hold up.
 void choose_reduction(const Problem& problem, Plan& plan) {
-  if (problem.operation == Operation::all_reduce && problem.m <= one_shot_rows) {
+  if (reduces_in_one_shot(problem)) {
     plan.all_reduce = AllReduceAlgorithm::one_shot;
     plan.window = 0;
     plan.store_rows = 64;

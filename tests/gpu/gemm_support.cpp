@@ -183,6 +183,10 @@ Case random_case(const FusedOperation& fused, int ranks, Random& random) {
     problem.parts[0].norm = random.between(0, 1) == 0;
     problem.parts[1].rotary = random.between(0, 1) == 0;
   }
+  problem.fp32_partials = operation == Operation::reduce_scatter || (operation == Operation::all_reduce &&
+                                                                     fused.all_reduce == AllReduceAlgorithm::two_shot)
+                              ? random.between(0, 2) == 0
+                              : false;
   problem.bias = random.between(0, 1) == 0;
   problem.activation = random.of({gemm::Activation::none, gemm::Activation::none, gemm::Activation::silu});
   if (random.between(0, 3) == 0) {

@@ -255,5 +255,28 @@ TEST(GemmLayout, EveryFlagHasOneSenderAndLiesInThePad) {
   });
 }
 
+TEST(GemmLayout, Fp32PartialSumsTakeTwiceTheSlots) {
+  for (const Operation operation : {Operation::reduce_scatter, Operation::all_reduce}) {
+    Problem problem;
+    problem.operation = operation;
+    problem.m = 1024;
+    problem.n = 512;
+    problem.k = 256;
+    const Plan plan = make_plan(problem, 2, 132);
+    const Layout half = make_layout(problem, plan, 0, 2);
+    const std::size_t bytes = heap_bytes(problem, plan, 2);
+    problem.fp32_partials = true;
+    const Layout full = make_layout(problem, plan, 0, 2);
+    EXPECT_EQ(half.slot_element_bytes, 2);
+    EXPECT_EQ(full.slot_element_bytes, 4);
+    EXPECT_EQ(full.slots.rows, half.slots.rows);
+    EXPECT_EQ(heap_bytes(problem, plan, 2) - bytes, static_cast<std::size_t>(half.slots.rows * half.slots.columns * 2));
+    for (std::size_t region = 0; region < full.targets.size(); ++region) {
+      EXPECT_EQ(full.targets[region].wide, full.targets[region].raw | full.targets[region].reduce);
+      EXPECT_EQ(half.targets[region].wide, 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace xstage::gemm

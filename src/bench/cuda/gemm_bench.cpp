@@ -114,8 +114,12 @@ class CellRun {
       if (of_variant.trials_us.size() < static_cast<std::size_t>(options_.trials)) {
         return {{}, true};
       }
-      const std::optional<Plan> plan = plan_of(of_variant.variant);
-      rows.push_back({cell_, std::move(of_variant), operands_.l2_policy(), plan, "", {}, {}});
+      GemmRow row;
+      row.cell = cell_;
+      row.l2 = operands_.l2_policy();
+      row.plan = plan_of(of_variant.variant);
+      row.times = std::move(of_variant);
+      rows.push_back(std::move(row));
     }
     add_ratios(rows);
     if (options_.predictions) {

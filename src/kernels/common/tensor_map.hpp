@@ -14,4 +14,8 @@ namespace xstage::kernels {
 [[nodiscard]] CUtensorMap matrix_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows,
                                      std::int64_t pitch = 0);
 
+/// The same for fp32, in boxes of box_rows x 32 columns.
+[[nodiscard]] CUtensorMap wide_matrix_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows,
+                                          std::int64_t pitch = 0);
+
 }  // namespace xstage::kernels

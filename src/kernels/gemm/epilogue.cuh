@@ -148,4 +148,41 @@ __device__ inline void add_chunk(float* values, std::uint32_t chunk) {
   }
 }
 
+/// Where this lane's two neighbouring fp32 of 8-column block `block` lie in a chunk of 32 fp32 columns, for its row r;
+/// those of row r + 8 lie 1024 bytes further.
+__device__ inline std::uint32_t wide_address(std::uint32_t chunk, int block) {
+  const std::uint32_t lane = threadIdx.x % 32U;
+  const std::uint32_t row = 16U * (threadIdx.x / 32U % 4U) + lane / 4U;
+  const std::uint32_t unit = 2U * static_cast<std::uint32_t>(block) + lane % 4U / 2U;
+  return chunk + row * 128U + ((unit ^ (row % 8U)) << 4U) + lane % 2U * 8U;
+}
+
+/// Writes 32 columns of fp32 sums into a chunk.
+__device__ inline void stage_wide_chunk(const float* values, std::uint32_t chunk) {
+#pragma unroll
+  for (int block = 0; block < wide_chunk_columns / 8; ++block) {
+    const std::uint32_t address = wide_address(chunk, block);
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(values[4 * block]), "f"(values[4 * block + 1])
+                 : "memory");
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address + 1024U), "f"(values[4 * block + 2]),
+                 "f"(values[4 * block + 3])
+                 : "memory");
+  }
+}
+
+/// Adds a chunk of 32 columns of a peer's fp32 partial sums.
+__device__ inline void add_wide_chunk(float* values, std::uint32_t chunk) {
+#pragma unroll
+  for (int block = 0; block < wide_chunk_columns / 8; ++block) {
+    const std::uint32_t address = wide_address(chunk, block);
+    float sums[4];
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(sums[0]), "=f"(sums[1]) : "r"(address) : "memory");
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(sums[2]), "=f"(sums[3]) : "r"(address + 1024U) : "memory");
+#pragma unroll
+    for (int value = 0; value < 4; ++value) {
+      values[4 * block + value] += sums[value];
+    }
+  }
+}
+
 }  // namespace xstage::kernels

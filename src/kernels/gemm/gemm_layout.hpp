@@ -10,7 +10,8 @@ inline constexpr int gemm_tile_depth = 64;  // k-block: 64 bf16 are one 128-byte
 inline constexpr int gemm_threads = 384;    // one warpgroup of helpers, two that multiply
 inline constexpr int chunk_columns = 64;    // a staged chunk: 64 rows of 128 bytes, swizzled
 inline constexpr int chunk_bytes = 64 * chunk_columns * 2;
-inline constexpr int push_rows = 64;  // of one piece of a pushed shard: 8 KiB
+inline constexpr int wide_chunk_columns = 32;  // the same bytes of fp32 partial sums
+inline constexpr int push_rows = 64;           // of one piece of a pushed shard: 8 KiB
 inline constexpr int push_piece_bytes = push_rows * gemm_tile_depth * 2;
 inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way out, one on its way in
 inline constexpr int max_stages = 12;
@@ -32,6 +33,7 @@ struct GemmRegionTarget {
   std::int32_t exchange;       // 1: before that, the own partial sums go to all peers, each of which does the same
   std::int32_t final_map;      // exchange: HeapMaps::output of the sum
   std::int32_t in_registers;   // 1: the exchange goes from registers to registers
+  std::int32_t wide;           // 1: partial sums of this region travel in fp32
   std::int32_t raw;            // 1: a partial sum, which leaves without bias and activation
   std::int32_t gather_rank;    // whose rows these are when they arrive in chunks, -1: local
   std::int32_t head_steps;     // bit 0: RMS norm, bit 1: rotary embedding

@@ -236,7 +236,8 @@ class Gemm::State {
   void allocate() {
     signals_ = take("gemm signals", (SignalPad::tile_flags + static_cast<std::size_t>(layout_.tile_flags)) * 4);
     if (layout_.slots.rows > 0) {
-      slots_ = take("gemm slots", bytes_of(layout_.slots));
+      slots_ = take("gemm slots",
+                    static_cast<std::size_t>(layout_.slots.rows * layout_.slots.columns * layout_.slot_element_bytes));
     }
     if (layout_.exchange_bytes > 0) {
       exchange_ = take("gemm exchange", static_cast<std::size_t>(layout_.exchange_bytes));
@@ -349,22 +350,33 @@ class Gemm::State {
     }
   }
 
+  [[nodiscard]] CUtensorMap slot_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows) const {
+    return problem_.fp32_partials ? kernels::wide_matrix_map(address, rows, columns, box_rows)
+                                  : kernels::matrix_map(address, rows, columns, box_rows);
+  }
+
+  [[nodiscard]] CUtensorMap output_map(std::size_t index) const {
+    const gemm::OutputTarget& target = layout_.outputs[index];
+    const bool slot = target.place == gemm::Place::slot;
+    const std::int64_t pitch = target.pitch > 0 ? target.pitch : target.shape.columns;
+    const std::int64_t offset = (target.row_begin * pitch + target.column_begin) *
+                                (slot ? layout_.slot_element_bytes : static_cast<std::int64_t>(element_bytes));
+    const bool empty = target.shape.rows == 0 || target.shape.columns == 0;
+    const char* address = destination(target) + (empty ? 0 : offset);
+    const int box_rows = layout_.targets_remote(index) ? plan_.store_rows : 64;
+    return slot ? slot_map(address, target.shape.rows, target.shape.columns, box_rows)
+                : kernels::matrix_map(address, target.shape.rows, target.shape.columns, box_rows, pitch);
+  }
+
   /// Maps of everything in the heap, once, into device memory.
   void make_heap_maps() {
     using kernels::matrix_map;
     kernels::HeapMaps maps{};
     if (layout_.slots.rows > 0) {
-      maps.slots = matrix_map(heap_.local(slots_), layout_.slots.rows, layout_.slot_columns, 64);
+      maps.slots = slot_map(heap_.local(slots_), layout_.slots.rows, layout_.slot_columns, 64);
     }
     for (std::size_t index = 0; index < layout_.outputs.size(); ++index) {
-      const gemm::OutputTarget& target = layout_.outputs[index];
-      const std::int64_t pitch = target.pitch > 0 ? target.pitch : target.shape.columns;
-      const std::int64_t offset =
-          (target.row_begin * pitch + target.column_begin) * static_cast<std::int64_t>(element_bytes);
-      const bool empty = target.shape.rows == 0 || target.shape.columns == 0;
-      maps.output[index] =
-          matrix_map(destination(target) + (empty ? 0 : offset), target.shape.rows, target.shape.columns,
-                     layout_.targets_remote(index) ? plan_.store_rows : 64, pitch);
+      maps.output[index] = output_map(index);
     }
     const std::int64_t first = gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin;
     const std::int64_t shard = layout_.a.rows > 0 ? first * problem_.k * static_cast<std::int64_t>(element_bytes) : 0;

@@ -69,21 +69,11 @@ class MultiplyWarpgroup {
   __device__ void finish_tile(Accumulators accumulator, const schedule::GemmTile& tile) {
     if (launch_.plain == 0) {
       const GemmRegionTarget& target = launch_.target[tile.region];
-      if (target.in_registers != 0) {
-        if constexpr (TileColumns == 64) {
-          exchange_registers(accumulator, tile);
-        }
-      } else {
-        if constexpr (TileColumns < 256) {  // few rows have narrow tiles
-          if (target.exchange != 0) {
-            stage(accumulator);          // to the peers
-            round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
-          }
-        }
-        if (target.reduce != 0) {
-          add_partials(accumulator);
-        }
+      if (target.raw != 0 && target.wide != 0) {
+        stage_wide(accumulator);
+        return;
       }
+      sum_up(accumulator, tile, target);
       // A partial sum leaves as it is: bias and activation belong to the owner's full sum.
       if constexpr (Transforms) {
         if (target.raw == 0) {
@@ -92,6 +82,29 @@ class MultiplyWarpgroup {
       }
     }
     stage(accumulator);
+  }
+
+  /// From this rank's partial sums to those of all ranks, where the region asks for it.
+  __device__ void sum_up(Accumulators accumulator, const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    if constexpr (TileColumns == 64) {
+      if (target.in_registers != 0) {
+        exchange_registers(accumulator, tile);
+        return;
+      }
+    }
+    if constexpr (TileColumns < 256) {  // few rows have narrow tiles
+      if (target.exchange != 0) {
+        stage(accumulator);          // to the peers
+        round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
+      }
+    }
+    if (target.reduce != 0) {
+      if (target.wide != 0) {
+        add_partials<true>(accumulator);
+      } else {
+        add_partials<false>(accumulator);
+      }
+    }
   }
 
   /// `count` chunks from `first` on are written: visible to the copy engine, then one arrival a warp. One fence for
@@ -172,9 +185,14 @@ class MultiplyWarpgroup {
     }
   }
 
+  template <bool Wide>
   __device__ void add_next_partial(float* values) {
     context_.barriers.loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
-    add_chunk(values, chunk_address(used_.index));
+    if constexpr (Wide) {
+      add_wide_chunk(values, chunk_address(used_.index));
+    } else {
+      add_chunk(values, chunk_address(used_.index));
+    }
     give_back(used_.index);
     used_.advance(launch_.staging);
   }
@@ -182,27 +200,41 @@ class MultiplyWarpgroup {
   /// The sum over all ranks in rank order, in fp32: the same in every run. The store warp has asked for the peers'
   /// chunks in the same order. Ranks 0 and 1 add in place (a + b is b + a); further ones sum up what comes before them
   /// first.
+  template <bool Wide>
   __device__ void add_partials(Accumulators accumulator) {
+    constexpr int values_each = Wide ? static_cast<int>(chunk_values) / 2 : static_cast<int>(chunk_values);
 #pragma unroll
-    for (int index = 0; index < chunks; ++index) {
-      float* values = accumulator + static_cast<std::size_t>(index) * chunk_values;
+    for (int index = 0; index < static_cast<int>(accumulators) / values_each; ++index) {
+      float* values = accumulator + index * values_each;
       std::int32_t rank = 0;
       if (launch_.rank >= 2) {
-        float before[chunk_values] = {};
+        float before[values_each] = {};
         for (; rank < launch_.rank; ++rank) {
-          add_next_partial(before);
+          add_next_partial<Wide>(before);
         }
 #pragma unroll
-        for (int value = 0; value < static_cast<int>(chunk_values); ++value) {
+        for (int value = 0; value < values_each; ++value) {
           values[value] += before[value];
         }
         ++rank;
       }
       for (; rank < launch_.world; ++rank) {
         if (rank != launch_.rank) {
-          add_next_partial(values);
+          add_next_partial<Wide>(values);
         }
       }
+    }
+  }
+
+  /// Partial sums in fp32: twice as many chunks as there are places at best, so one at a time.
+  __device__ void stage_wide(Accumulators accumulator) {
+    constexpr int values_each = static_cast<int>(chunk_values) / 2;
+#pragma unroll
+    for (int index = 0; index < static_cast<int>(accumulators) / values_each; ++index) {
+      context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
+      stage_wide_chunk(accumulator + index * values_each, chunk_address(used_.index));
+      hand_over(used_, 1);
+      used_.advance(launch_.staging);
     }
   }
 

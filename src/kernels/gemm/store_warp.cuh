@@ -64,7 +64,7 @@ class StoreWarp {
 
   __device__ void move_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     if (target.reduce != 0 && target.in_registers == 0) {
-      load_partials(tile);
+      load_partials(tile, target);
     }
     store_tile(tile, target);
     if (target.signal_rank >= 0) {
@@ -80,7 +80,7 @@ class StoreWarp {
     for (std::int32_t step = 1; step < launch_.world; ++step) {
       signal_tile(tile, target, (launch_.rank + step) % launch_.world);
     }
-    load_partials(tile);
+    load_partials(tile, target);
     GemmRegionTarget own = target;
     own.output_map = target.final_map;
     own.output_copies = 1;
@@ -131,12 +131,13 @@ class StoreWarp {
   /// Stores into a peer's memory, in small groups, spread over time. All at once a tile's 64 KiB fill the X-Stage, and
   /// what queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    for (int index = 0; index < chunks / shrink(); ++index) {
+    const std::int32_t columns_each = target.wide != 0 && target.raw != 0 ? wide_chunk_columns : chunk_columns;
+    for (int index = 0; index < TileColumns / columns_each / shrink(); ++index) {
       context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
       for (std::int32_t row = 0; row < 64; row += launch_.store_rows) {
         await_interval();
-        store_rows_of_chunk(tile, target, row, tile.column / shrink() + index * chunk_columns);
+        store_rows_of_chunk(tile, target, row, tile.column / shrink() + index * columns_each);
         limit_outstanding();
       }
       cute::tma_store_wait<0>();
@@ -191,15 +192,14 @@ class StoreWarp {
   [[nodiscard]] __device__ int shrink() const { return launch_.epilogue.gated != 0 ? 2 : 1; }
 
   /// Loads one chunk of one peer's partial tile into the next place of the ring.
-  __device__ void load_partial(const schedule::GemmTile& tile, int index, std::int32_t peer) {
+  __device__ void load_partial(const schedule::GemmTile& tile, std::int32_t column, std::int32_t peer) {
     constexpr auto once = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
     context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
     const std::int32_t slot = peer < launch_.rank ? peer : peer - 1;  // none for the own partial sums
     TransactionBarrier& loaded = context_.barriers.loaded[half_][used_.index];
     loaded.arrive_and_expect_tx(chunk_bytes);
     cute::SM90_TMA_LOAD_2D::copy(&launch_.heap->slots, reinterpret_cast<std::uint64_t*>(&loaded), once,
-                                 chunk(used_.index), tile.column + index * chunk_columns,
-                                 slot * launch_.slot_rows + tile.row + 64 * half_);
+                                 chunk(used_.index), column, slot * launch_.slot_rows + tile.row + 64 * half_);
     used_.advance(launch_.staging);
   }
 
@@ -225,12 +225,13 @@ class StoreWarp {
   }
 
   /// The owner's tile: peers' partial tiles come into staging chunk by chunk, each chunk in rank order.
-  __device__ void load_partials(const schedule::GemmTile& tile) {
+  __device__ void load_partials(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     await_partials(tile);
-    for (int index = 0; index < chunks; ++index) {
+    const std::int32_t columns_each = target.wide != 0 ? wide_chunk_columns : chunk_columns;
+    for (std::int32_t column = 0; column < TileColumns; column += columns_each) {
       for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
         if (peer != launch_.rank) {
-          load_partial(tile, index, peer);
+          load_partial(tile, tile.column + column, peer);
         }
       }
     }
