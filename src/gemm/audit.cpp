@@ -33,6 +33,7 @@ constexpr int audited_rank = 0;
 struct Boundary {
   int producers = 0;  // CTAs that store to a peer
   double bytes = 0;   // V, together
+  bool wide = false;  // partial sums in fp32 are among it
 };
 
 /// Peers that receive a tile of this region.
@@ -48,15 +49,20 @@ int peer_copies(const Layout& layout, const kernels::GemmRegionTarget& target, i
                                         [](const OutputTarget& output) { return output.rank != audited_rank; }));
 }
 
-/// Bytes of one copy of a tile: bf16, clipped at the matrix. Through registers each value takes 4 bytes, in the whole
-/// tile's width, and warps of 16 rows take part or not (kernels/gemm/exchange.cuh).
-double tile_bytes(const Layout& layout, const schedule::GemmTile& tile, bool in_registers) {
+bool leaves_wide(const kernels::GemmRegionTarget& target) { return target.raw != 0 && target.wide != 0; }
+
+/// Bytes of one copy of a tile: bf16, or fp32 for wide partial sums, clipped at the matrix. Through registers each
+/// value takes 4 bytes, in the whole tile's width, and warps of 16 rows take part or not (kernels/gemm/exchange.cuh).
+double tile_bytes(const Layout& layout, const schedule::GemmTile& tile, const kernels::GemmRegionTarget& target) {
   const schedule::GemmRegion& region = layout.schedule.region(tile.region);
   const schedule::GemmTiling& tiling = layout.schedule.tiling();
   const int rows = std::min(tiling.tile_rows, region.rows - tile.row);
   const int columns = std::min(tiling.tile_columns, region.columns - tile.column);
   const int rows_of_warps = (rows + 15) / 16 * 16;
-  return in_registers ? 4.0 * rows_of_warps * tiling.tile_columns : 2.0 * rows * columns;
+  if (target.in_registers != 0) {
+    return 4.0 * rows_of_warps * tiling.tile_columns;
+  }
+  return (leaves_wide(target) ? 4.0 : 2.0) * rows * columns;
 }
 
 void add_tile(Boundary& boundary, const Layout& layout, const schedule::GemmTile& tile, int world) {
@@ -64,7 +70,8 @@ void add_tile(Boundary& boundary, const Layout& layout, const schedule::GemmTile
   const int copies = tile.inside ? peer_copies(layout, target, world) : 0;
   if (copies > 0) {
     boundary.producers += 1;
-    boundary.bytes += copies * tile_bytes(layout, tile, target.in_registers != 0);
+    boundary.bytes += copies * tile_bytes(layout, tile, target);
+    boundary.wide = boundary.wide || leaves_wide(target);
   }
 }
 
@@ -89,14 +96,19 @@ double main_loop_time_us(const Layout& layout, const Plan& plan, int multiproces
   return operations / (tensor_tflops * 1e6 / multiprocessors);
 }
 
+/// Chunks of 8 KiB in which one warpgroup's part of a tile leaves.
+int chunks_of_tile(const Boundary& boundary, const Plan& plan) {
+  return plan.tile_columns / (boundary.wide ? kernels::wide_chunk_columns : kernels::chunk_columns);
+}
+
 /// Share of a tile that is staged, so that its warpgroup need not wait until it is stored.
-double staged_share(const Plan& plan) {
-  return std::min(1.0, static_cast<double>(plan.staging_chunks * kernels::chunk_columns) / plan.tile_columns);
+double staged_share(const Boundary& boundary, const Plan& plan) {
+  return std::min(1.0, static_cast<double>(plan.staging_chunks) / chunks_of_tile(boundary, plan));
 }
 
 /// Least time of one tile's stores: every group of them waits for the store warp's interval.
-double paced_store_us(const Plan& plan) {
-  const int groups = plan.tile_columns / kernels::chunk_columns * (64 / plan.store_rows);
+double paced_store_us(const Boundary& boundary, const Plan& plan) {
+  const int groups = chunks_of_tile(boundary, plan) * (64 / plan.store_rows);
   return std::max(0, plan.store_interval_ns) * 1e-3 * groups;
 }
 
@@ -117,9 +129,9 @@ model::OperatingPoint point_of(const Boundary& boundary, const Plan& plan, const
 
 /// The point with pacing and staging. Paced stores drain at min(R, V / paced time), and then nothing waits in the
 /// X-Stage, so that staging alone is the capacity. The issue time that a warpgroup sees is that of what is not staged.
-model::OperatingPoint planned_point(model::OperatingPoint point, const Plan& plan) {
-  const double share = staged_share(plan);
-  const double paced_us = paced_store_us(plan);
+model::OperatingPoint planned_point(model::OperatingPoint point, const Boundary& boundary, const Plan& plan) {
+  const double share = staged_share(boundary, plan);
+  const double paced_us = paced_store_us(boundary, plan);
   if (paced_us > model::drain_time_us(point)) {
     point.drain_bytes_per_us = point.volume_bytes / paced_us;
     point.capacity_bytes = 0;
@@ -144,7 +156,7 @@ Stall stall_of(const Boundary& boundary, const Plan& plan, const Platform& platf
   }
   bool capacity_known = true;
   const model::OperatingPoint at_full_rate = point_of(boundary, plan, platform, capacity_known);
-  const model::OperatingPoint point = planned_point(at_full_rate, plan);
+  const model::OperatingPoint point = planned_point(at_full_rate, boundary, plan);
   const bool depends_on_capacity = point.drain_bytes_per_us == at_full_rate.drain_bytes_per_us;
   return {model::drain_time_us(point), model::free_running::issue_us(point, gap_us),
           capacity_known || !depends_on_capacity ? model::aligned::issue_us(point, gap_us) : not_measured};
@@ -184,7 +196,7 @@ void audit_stores(PlanAudit& audit, const std::vector<Boundary>& boundaries, con
 /// not in the profile; it does not drain more slowly than stores.
 double shard_rate(const Plan& plan, const Platform& platform, int world) {
   bool capacity_known = true;
-  const Boundary pieces{plan.issuers, double{kernels::push_piece_bytes} * (world - 1) * plan.issuers};
+  const Boundary pieces{plan.issuers, double{kernels::push_piece_bytes} * (world - 1) * plan.issuers, false};
   const double rate = point_of(pieces, plan, platform, capacity_known).drain_bytes_per_us;
   const bool paced = plan.gather == GatherPath::push && plan.push_interval_ns > 0;
   return paced ? std::min(rate, pieces.bytes / (plan.push_interval_ns * 1e-3)) : rate;

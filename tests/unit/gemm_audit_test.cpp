@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -108,6 +109,16 @@ TEST(GemmAudit, WhatIsNotStagedIsIssuedWhileTheWarpgroupWaits) {
   const PlanAudit paced = audit_of(problem, plan, 2);
   EXPECT_NEAR(paced.stall_us, 0.75 * 32, microsecond_tolerance);
   EXPECT_NEAR(paced.aligned_stall_us, 0.75 * 32, microsecond_tolerance);
+}
+
+TEST(GemmAudit, PartialSumsInFp32AreTwiceTheVolume) {
+  Problem problem = reduce_scatter(8192);
+  problem.fp32_partials = true;
+  const PlanAudit audit = audit_of(problem, plan_for(problem, 2, 4000), 2);
+  EXPECT_DOUBLE_EQ(audit.remote_bytes, 2 * wave_bytes);
+  EXPECT_DOUBLE_EQ(audit.all_remote_bytes, 4096.0 * 8192 * 4);
+  EXPECT_NEAR(audit.drain_us, 64, microsecond_tolerance);                                       // twice as many groups
+  EXPECT_NEAR(audit.stall_us, std::max(32.0, 64 - audit.main_loop_us), microsecond_tolerance);  // half is staged
 }
 
 TEST(GemmAudit, UnknownCapacityLeavesOnlyTheAlignedStallOpen) {
