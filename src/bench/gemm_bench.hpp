@@ -26,6 +26,7 @@ struct GemmBenchOptions {
   int trials = 20;
   bool verify = false;
   bool local_twin = false;
+  bool spans = false;                          // after the trials of a cell: calls of the instrumented kernel
   std::string cublas_path;                     // empty: where the dynamic linker finds it
   std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
 };
@@ -36,6 +37,7 @@ struct GemmBenchOutcome {
   int failed_cells = 0;
   int wrong_cells = 0;  // whose fused results are not right; they have no rows of them
   bool stopped = false;
+  std::optional<trace::Trace> trace;  // of the last cell with spans
 };
 
 /// Told while it runs.

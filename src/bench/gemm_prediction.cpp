@@ -67,6 +67,7 @@ void add_predictions(std::vector<GemmRow>& rows_of_cell, const PredictionBasis& 
       const PlanAudit audit =
           gemm::audit_plan(row.cell.problem, *row.plan, row.cell.ranks, basis.multiprocessors, basis.platform, *tflops);
       row.predicted_us = audit.predicted_us;
+      row.predicted_spans = {audit.main_loop_us, audit.stall_us};
       row.ceiling = std::max(computing, audit.all_drain_us) / computing;
     }
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/gemm_cells.hpp"
+#include "bench/gemm_spans.hpp"
 #include "bench/statistics.hpp"
 #include "xstage/plan.hpp"
 
@@ -33,6 +34,9 @@ struct GemmRow {
   /// --platform, fused operations only: see gemm_prediction.hpp.
   std::optional<double> predicted_us;
   std::optional<double> ceiling;
+  std::optional<PredictedSpans> predicted_spans;
+  /// --spans, fused operations only.
+  std::optional<GemmSpans> spans;
 };
 
 [[nodiscard]] double microseconds(const GemmRow& row);

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "bench/gemm_row.hpp"
 #include "gemm/layout.hpp"
@@ -20,6 +22,11 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 
 Json plan_json(const Plan& plan) {
   return {{"store_path", name_of(plan.store_path)},
+          {"drain_gb_per_s", plan.drain_gb_per_s},
+          {"store_rows", plan.store_rows},
+          {"window", plan.window},
+          {"store_interval_ns", plan.store_interval_ns},
+          {"push_interval_ns", plan.push_interval_ns},
           {"staging_chunks", plan.staging_chunks},
           {"tile_columns", plan.tile_columns},
           {"cluster", fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns)},
@@ -30,6 +37,27 @@ Json plan_json(const Plan& plan) {
           {"chunk_rows", plan.chunk_rows},
           {"chunk_depth", plan.chunk_depth},
           {"all_reduce", plan.all_reduce == AllReduceAlgorithm::one_shot ? "one_shot" : "two_shot"}};
+}
+
+Json spans_json(const GemmSpans& spans, const std::optional<PredictedSpans>& predicted) {
+  const std::array<std::pair<const char*, const std::optional<SpanTimes>&>, 6> kinds{
+      {{"main_loop_us", spans.main_loop},
+       {"stage_tile_us", spans.stage_tile},
+       {"store_tile_us", spans.store_tile},
+       {"wait_partial_us", spans.wait_partial},
+       {"wait_chunk_us", spans.wait_chunk},
+       {"push_chunk_us", spans.push_chunk}}};
+  Json json{{"call_us", rounded(spans.call_us)}};
+  for (const auto& [name, times] : kinds) {
+    if (times) {
+      json[name] = {{"mean", rounded(times->mean_us)}, {"p95", rounded(times->p95_us)}};
+    }
+  }
+  if (predicted) {
+    json["predicted"] = {{"main_loop_us", rounded(predicted->main_loop_us)},
+                         {"stall_us", rounded(predicted->stall_us)}};
+  }
+  return json;
 }
 
 const GemmRow* find(const std::vector<GemmRow>& rows, std::string_view variant) {
@@ -97,6 +125,9 @@ Json row_json(const GemmRow& row) {
   }
   if (row.predicted_us) {
     json["predicted_us"] = rounded(*row.predicted_us);
+  }
+  if (row.spans) {
+    json["spans"] = spans_json(*row.spans, row.predicted_spans);
   }
   json["eager_us"] = rounded(row.times.eager_us);
   json["replays"] = row.times.replays;

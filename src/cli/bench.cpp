@@ -15,6 +15,7 @@
 #include "bench/result_file.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/json_output.hpp"
+#include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
 #include "cli/verbs.hpp"
 #include "cli/wording.hpp"
@@ -35,8 +36,10 @@ struct GemmOptions {
   std::string output;
   std::string cublas;
   std::string platform;
+  std::string trace;
   bool verify = false;
   bool local_twin = false;
+  bool spans = false;
   bool json = false;
 };
 
@@ -94,6 +97,15 @@ std::string line_of(const bench::GemmRow& row, bool predicts) {
                      bench::tflops(row), ratio_text(row));
 }
 
+/// The row, and below it what its spans say.
+std::string lines_of(const bench::GemmRow& row, bool predicts) {
+  std::string lines = line_of(row, predicts);
+  if (row.spans) {
+    lines += fmt::format("  spans: {}\n", bench::comparison_text(*row.spans, row.predicted_spans));
+  }
+  return lines;
+}
+
 Json document(const NodeDescription& node, const bench::GemmBenchOptions& run, const bench::GemmBenchOutcome& outcome) {
   const std::optional<bench::PredictionBasis>& predictions = run.predictions;
   Json json = bench::result_document("gemm", node, run.devices);
@@ -105,8 +117,13 @@ Json document(const NodeDescription& node, const bench::GemmBenchOptions& run, c
     json["platform"] = predictions->platform.node.name;
     json["prediction"] =
         "predicted_us: the Burst-Gap model on that platform, at the rate of the row alone; ceiling: no smaller ratio "
-        "is "
-        "possible, since computing takes what the faster of alone and cublas took and the bytes to peers drain at R";
+        "is possible, since computing takes what the faster of alone and cublas took and the bytes to peers drain at "
+        "R";
+  }
+  if (run.spans) {
+    json["spans"] =
+        "of the last call in a graph of calls of the instrumented kernel, after the trials; call_us: one such call; "
+        "stage_tile_us, store_tile_us: of tiles that go to peers";
   }
   json["rows"] = bench::rows_json(outcome.rows);
   return json;
@@ -118,13 +135,16 @@ bench::GemmBenchOutcome measure(Console& console, const GemmOptions& options, co
   const bool predicts = run.predictions.has_value();
   lines << heading(predicts) << std::flush;
   bench::GemmBenchObserver observer;
-  observer.row = [&](const bench::GemmRow& row) { lines << line_of(row, predicts) << std::flush; };
+  observer.row = [&](const bench::GemmRow& row) { lines << lines_of(row, predicts) << std::flush; };
   observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
   observer.proceed = [] { return !InterruptGuard::requested(); };
   // After every cell: what was measured is kept, whatever becomes of the rest.
   observer.cell_done = [&](const bench::GemmBenchOutcome& outcome) {
     if (!options.output.empty()) {
       write_text(options.output, bench::format_result_file(document(node, run, outcome)));
+    }
+    if (!options.trace.empty() && outcome.trace) {
+      trace::write_perfetto(options.trace, *outcome.trace);
     }
   };
   return bench::run_gemm_bench(run, observer);
@@ -155,14 +175,17 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   if (options.trials < 1 || options.trials > most_trials) {
     throw UsageError(fmt::format("--trials {}: from 1 to {}", options.trials, most_trials));
   }
+  require_different_files({options.platform, options.output, options.trace});
   std::optional<Platform> platform;
   if (!options.platform.empty()) {
     platform = read_platform(options.platform);
   }
   NodeDescription node = describe_cuda_devices();
   node.command = console.command;
-  if (!options.output.empty()) {
-    check_writable(options.output);
+  for (const std::string& file : {options.output, options.trace}) {
+    if (!file.empty()) {
+      check_writable(file);
+    }
   }
   bench::GemmBenchOptions run;
   run.devices = choose_devices(options.devices, node);
@@ -170,6 +193,7 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   run.trials = options.trials;
   run.verify = options.verify;
   run.local_twin = options.local_twin;
+  run.spans = options.spans || !options.trace.empty();
   run.cublas_path = options.cublas;
   if (platform) {
     const auto first = static_cast<std::size_t>(run.devices.front());
@@ -182,6 +206,9 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
     print_json(console.out, document(node, run, outcome));
   } else if (!options.output.empty()) {
     console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
+  }
+  if (!options.trace.empty() && !outcome.trace) {
+    console.err << fmt::format("xstage: {} was not written: no fused operation was recorded\n", options.trace);
   }
   return verdict(console, options, outcome);
 }
@@ -203,6 +230,9 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
                    "platform profile: also what the model predicts for fused operations, and their ceiling");
   verb->add_flag("--verify", options->verify, "compare results with sums in double; exit code 1 if they are wrong");
   verb->add_flag("--local-twin", options->local_twin, "also the fused operation with local memory in place of peers");
+  verb->add_flag("--spans", options->spans,
+                 "also what main loops and stores inside the fused kernel take, by calls of an instrumented one");
+  verb->add_option("--trace", options->trace, "the spans of the last fused cell, as Perfetto JSON; implies --spans");
   verb->add_flag("--json", options->json, json_help);
   verb->callback([options, &invocation] {
     invocation.verb = [options](Console& console) { return bench_gemm(console, *options); };

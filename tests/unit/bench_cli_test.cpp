@@ -35,6 +35,10 @@ TEST(BenchCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
   EXPECT_THAT(shape.err, HasSubstr("'8192x8192'"));
   EXPECT_EQ(run_bench({"gemm", "--trials", "0"}).code, 2);
   EXPECT_EQ(run_bench({"gemm", "--platform", "no/such/profile.json"}).code, 3);
+  const Answer same_file = run_bench({"gemm", "-o", "same.json", "--trace", "./same.json"});
+  EXPECT_EQ(same_file.code, 2);
+  EXPECT_THAT(same_file.err, HasSubstr("named twice"));
+  EXPECT_EQ(run_bench({"gemm", "--platform", "profile.json", "--trace", "profile.json"}).code, 2);
   EXPECT_EQ(run_bench({}).code, 2);
   EXPECT_EQ(run_bench({"convolution"}).code, 2);
 }
@@ -43,7 +47,7 @@ TEST(BenchCommand, HelpListsItsOptions) {
   const Answer help = run_bench({"gemm", "--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* option : {"--ops", "--shapes", "--devices", "--trials", "--output", "--cublas", "--platform",
-                             "--verify", "--local-twin", "--json"}) {
+                             "--verify", "--local-twin", "--spans", "--trace", "--json"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
 }

@@ -43,6 +43,9 @@ TEST(BenchPrediction, HiddenCommunicationCostsNothing) {
   ASSERT_TRUE(rows[2].predicted_us && rows[2].ceiling);
   EXPECT_NEAR(*rows[2].predicted_us, 720, 1e-6);  // as many waves as alone, nothing after the last
   EXPECT_EQ(*rows[2].ceiling, 1);
+  ASSERT_TRUE(rows[2].predicted_spans);
+  EXPECT_NEAR(rows[2].predicted_spans->main_loop_us, (720.0 - 4) / 16, 1e-6);  // 16 waves, 4 us of launch
+  EXPECT_EQ(rows[2].predicted_spans->stall_us, 0);
   EXPECT_FALSE(rows[0].predicted_us || rows[0].ceiling || rows[1].predicted_us || rows[1].ceiling);
   EXPECT_TRUE(row_json(rows[2]).contains("predicted_us"));
   EXPECT_FALSE(row_json(rows[1]).contains("ceiling"));

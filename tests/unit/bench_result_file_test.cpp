@@ -76,6 +76,9 @@ TEST(BenchRows, RowSaysWhatTheSchemaAsksFor) {
               1e-3);  // of one rank
   EXPECT_TRUE(json.at("ratio_low").is_null());
   EXPECT_EQ(json.at("plan").at("cluster"), "2x1");
+  for (const char* pacing : {"drain_gb_per_s", "store_rows", "window", "store_interval_ns", "push_interval_ns"}) {
+    EXPECT_TRUE(json.at("plan").contains(pacing)) << pacing;
+  }
   EXPECT_FALSE(json.contains("heads"));
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "bench/cuda/gemm_variants.hpp"
 #include "bench/cuda/local_twin.hpp"
+#include "bench/cuda/record_spans.hpp"
 #include "bench/cuda/verify.hpp"
 #include "bench/sampled_result.hpp"
 #include "xstage/error.hpp"
@@ -92,6 +94,13 @@ std::vector<OwnVariant> make_own_variants(const CellResources& resources, bool l
   return variants;
 }
 
+/// What a cell adds to the outcome.
+struct CellOutcome {
+  std::vector<GemmRow> rows;  // none if it was stopped
+  bool right = true;
+  std::optional<trace::Trace> trace;
+};
+
 class CellRun {
  public:
   CellRun(const GemmBenchOptions& options, const GemmBenchObserver& observer, Machine& machine, const GemmCell& cell)
@@ -104,15 +113,15 @@ class CellRun {
         resources_{cell_, machine.ranks(cell), operands_, machine.standard_block()},
         own_(make_own_variants(resources_, options.local_twin, observer)) {}
 
-  /// Rows of the cell, none if it was stopped; false in the second place if results are wrong.
-  std::pair<std::vector<GemmRow>, bool> run() {
+  CellOutcome run() {
     capture();
     std::vector<VariantTimes> times =
         run_rounds(resources_.ranks, machine_.gate(), captured_, options_.trials, observer_.proceed);
-    std::vector<GemmRow> rows;
+    CellOutcome outcome;
+    std::vector<GemmRow>& rows = outcome.rows;
     for (VariantTimes& of_variant : times) {
       if (of_variant.trials_us.size() < static_cast<std::size_t>(options_.trials)) {
-        return {{}, true};
+        return {};
       }
       GemmRow row;
       row.cell = cell_;
@@ -125,8 +134,11 @@ class CellRun {
     if (options_.predictions) {
       add_predictions(rows, *options_.predictions);
     }
-    const bool right = !options_.verify || verify(rows);
-    return {std::move(rows), right};
+    if (options_.spans) {
+      outcome.trace = add_spans(rows);
+    }
+    outcome.right = !options_.verify || verify(rows);
+    return outcome;
   }
 
  private:
@@ -146,6 +158,29 @@ class CellRun {
         return own.handles->of_rank(0).plan();
       }
     }
+    return std::nullopt;
+  }
+
+  /// To the row `fused`, if there is one; the trace that they are from. Without them the row is still a measurement.
+  std::optional<trace::Trace> add_spans(std::vector<GemmRow>& rows) {
+    const auto fused =
+        std::find_if(rows.begin(), rows.end(), [](const GemmRow& row) { return row.times.variant == "fused"; });
+    if (fused == rows.end()) {
+      return std::nullopt;
+    }
+    GemmHandles& handles = handles_of("fused");
+    std::string absent = why_no_spans(handles.of_rank(0).plan());
+    if (absent.empty()) {
+      try {
+        RecordedSpans recorded = record_spans(handles, resources_, machine_.gate());
+        fused->spans = sum_up(recorded.trace, cell_.problem, handles.of_rank(0).plan());
+        fused->spans->call_us = recorded.call_us;
+        return std::move(recorded.trace);
+      } catch (const DeviceError& error) {
+        absent = error.what();
+      }
+    }
+    observer_.note(fmt::format("{}: no spans: {}", cell_name(cell_), absent));
     return std::nullopt;
   }
 
@@ -198,9 +233,12 @@ class CellRun {
 void run_cell(const GemmBenchOptions& options, const GemmBenchObserver& observer, Machine& machine,
               const GemmCell& cell, GemmBenchOutcome& outcome) {
   try {
-    auto [rows, right] = CellRun(options, observer, machine, cell).run();
-    outcome.wrong_cells += right ? 0 : 1;
-    for (GemmRow& row : rows) {
+    CellOutcome of_cell = CellRun(options, observer, machine, cell).run();
+    outcome.wrong_cells += of_cell.right ? 0 : 1;
+    if (of_cell.trace) {
+      outcome.trace = std::move(of_cell.trace);
+    }
+    for (GemmRow& row : of_cell.rows) {
       observer.row(row);
       outcome.rows.push_back(std::move(row));
     }

@@ -12,6 +12,9 @@ namespace {
 /// All ranks of a benchmark start together, and no call takes that long: what waits longer waits in vain.
 constexpr std::chrono::seconds time_out{2};
 
+/// A span recorder takes a word of the heap for the comparison of clocks.
+constexpr std::size_t recorder_bytes = HeapRank::default_alignment;
+
 int multiprocessors(int device) {
   int count = 0;
   cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for multiprocessors");
@@ -56,7 +59,8 @@ class Fused final : public GemmHandles {
     const gemm::Problem& problem = resources.cell.problem;
     const int world = resources.ranks.count();
     const Plan plan = gemm::make_plan(problem, world, multiprocessors(resources.ranks.device(0)));
-    heaps_.push_back(PeerAccessHeap::create(devices_of(resources.ranks), gemm::heap_bytes(problem, plan, world)));
+    heaps_.push_back(
+        PeerAccessHeap::create(devices_of(resources.ranks), gemm::heap_bytes(problem, plan, world) + recorder_bytes));
     for (int rank = 0; rank < world; ++rank) {
       handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(rank), problem, plan, time_out));
       launched_.push_back(handles_.back().get());
@@ -98,6 +102,15 @@ Variant GemmHandles::variant(const char* name, const CellResources& resources) {
             of_rank(rank).launch(addresses, stream);
           },
           [this] { std::for_each(launched_.begin(), launched_.end(), [](const Gemm* gemm) { gemm->check(); }); }};
+}
+
+std::vector<HeapRank*> GemmHandles::heap_ranks() {
+  std::vector<HeapRank*> ranks;
+  ranks.reserve(launched_.size());
+  for (int rank = 0; rank < heaps_.front().world(); ++rank) {
+    ranks.push_back(&heaps_.front().rank(rank));
+  }
+  return ranks;
 }
 
 Variant cublas_variant(const std::vector<CublasHandle>& handles, const CellResources& resources) {

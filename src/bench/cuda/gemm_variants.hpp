@@ -30,6 +30,8 @@ class GemmHandles {
   /// The timed variant; refers to this object.
   [[nodiscard]] Variant variant(const char* name, const CellResources& resources);
   [[nodiscard]] Gemm& of_rank(int rank) { return *launched_[static_cast<std::size_t>(rank)]; }
+  /// Of the heap that all ranks share: only `fused` has one.
+  [[nodiscard]] std::vector<HeapRank*> heap_ranks();
 
  protected:
   std::vector<PeerAccessHeap> heaps_;

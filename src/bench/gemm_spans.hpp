@@ -1,0 +1,49 @@
+#pragma once
+// What an instrumented call of a fused operation recorded, summed up for its row and beside what the model expects.
+// Pure host code.
+
+#include <optional>
+#include <string>
+
+#include "xstage/gemm.hpp"
+#include "xstage/trace.hpp"
+
+namespace xstage::bench {
+
+/// Of all ranks, CTAs and warpgroups together.
+struct SpanTimes {
+  double mean_us = 0;
+  double p95_us = 0;
+};
+
+/// Kinds without spans are absent. Tiles *for peers* are those that go to a peer without waiting for its partial sums:
+/// what holds their staging up are stores.
+struct GemmSpans {
+  double call_us = 0;  // one instrumented call: what the instrument costs, beside the timed ones
+  std::optional<SpanTimes> main_loop;
+  std::optional<SpanTimes> stage_tile;    // for peers: accumulators to shared memory, back-pressure included
+  std::optional<SpanTimes> store_tile;    // for peers: from the beginning of the staging
+  std::optional<SpanTimes> wait_partial;  // for a peer's partial sums
+  std::optional<SpanTimes> wait_chunk;    // for gathered rows
+  std::optional<SpanTimes> push_chunk;    // one piece of the own shard to all peers
+};
+
+/// What gemm::audit_plan says of the same things.
+struct PredictedSpans {
+  double main_loop_us = 0;
+  double stall_us = 0;  // of a warpgroup at the boundary with most bytes to peers
+};
+
+/// Why calls with this plan are not recorded; empty if they are.
+[[nodiscard]] std::string why_no_spans(const Plan& plan);
+
+/// Room that each role of each CTA needs for one call. The plan is a handle's: nothing is left to the rule.
+[[nodiscard]] int spans_of_a_role(const gemm::Problem& problem, const Plan& plan, int world);
+
+/// Throws InputError if the trace is not one of this problem and plan. `call_us` stays 0.
+[[nodiscard]] GemmSpans sum_up(const trace::Trace& trace, const gemm::Problem& problem, const Plan& plan);
+
+/// Measured against predicted, in one line.
+[[nodiscard]] std::string comparison_text(const GemmSpans& spans, const std::optional<PredictedSpans>& predicted);
+
+}  // namespace xstage::bench
