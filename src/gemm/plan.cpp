@@ -74,7 +74,8 @@ void check_tiling(const Problem& problem, const Plan& plan) {
   const int cluster = plan.cluster_rows * plan.cluster_columns;
   check_field(plan.cluster_rows >= 1 && plan.cluster_columns >= 1 && cluster <= 2, "cluster_rows x cluster_columns",
               cluster, "a cluster has one or two CTAs");
-  check_field(plan.group_rows >= 1, "group_rows", plan.group_rows, "it must be at least 1");
+  check_field(plan.group_rows >= 1 && plan.group_rows <= 65536, "group_rows", plan.group_rows,
+              "it must be between 1 and 65536");
 }
 
 void check_plan(const Plan& plan, int multiprocessors) {
@@ -218,6 +219,32 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors, const Pla
   return plan_for_drain(problem, world, multiprocessors, *drain.value);
 }
 
+namespace {
+
+/// Copies are enqueued behind a gate that waits for the peers. A driver's queue is full after about a thousand of them,
+/// and the host would then wait for the gate before it has launched the peers.
+constexpr int most_copied_chunks = 16;
+
+void complete_chunks(const Problem& problem, Plan& plan, int world) {
+  const std::int64_t blocks = (problem.k + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
+  const int depth = static_cast<int>(blocks) * kernels::gemm_tile_depth;
+  plan.chunk_depth = plan.chunk_depth == 0 ? depth : std::min(plan.chunk_depth, depth);
+  const std::int64_t shard = row_range(problem.m, 0, world).count;
+  const std::int64_t most_rows =
+      (shard + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows * kernels::gemm_tile_rows;
+  plan.chunk_rows = static_cast<int>(std::min<std::int64_t>(plan.chunk_rows, most_rows));
+  if (problem.operation != Operation::all_gather || plan.gather != GatherPath::copy_engine || plan.chunk_depth < 1) {
+    return;
+  }
+  const int depth_chunks = (depth + plan.chunk_depth - 1) / plan.chunk_depth;
+  const std::int64_t row_chunks = std::max(1, most_copied_chunks / depth_chunks);
+  const std::int64_t fewest_rows = (shard + row_chunks - 1) / row_chunks;
+  const std::int64_t rounded = (fewest_rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows;
+  plan.chunk_rows = std::max(plan.chunk_rows, static_cast<int>(rounded) * kernels::gemm_tile_rows);
+}
+
+}  // namespace
+
 Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors) {
   if (plan.staging_chunks == 0) {
     // A whole tile: a warpgroup then never waits for a store while it has something to multiply.
@@ -225,11 +252,7 @@ Plan complete_plan(const Problem& problem, Plan plan, int world, int multiproces
   }
   check_tiling(problem, plan);
   const int cluster = plan.cluster_rows * plan.cluster_columns;
-  const std::int64_t blocks = (problem.k + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
-  if (plan.chunk_depth == 0) {
-    plan.chunk_depth = static_cast<int>(blocks) * kernels::gemm_tile_depth;
-  }
-  plan.chunk_depth = std::min(plan.chunk_depth, static_cast<int>(blocks) * kernels::gemm_tile_depth);
+  complete_chunks(problem, plan, world);
   if (plan.stages == 0) {
     const std::int64_t left = shared_memory_limit - shared_bytes(plan, pushes(problem, plan, world));
     plan.stages = static_cast<int>(std::clamp<std::int64_t>(left / stage_bytes(plan), 0, kernels::max_stages));

@@ -46,7 +46,10 @@ void check_heads(const Problem& problem, int world) {
       fmt::format("the heads of all parts have {} columns together, n is {}: both must be equal", columns, problem.n));
 }
 
-void check_partials(const Problem& problem) {
+void check_partials(const Problem& problem, int world) {
+  require(problem.operation != Operation::all_reduce || problem.m * (world - 1) <= 2 * greatest_extent - 256,
+          fmt::format("m is {} on {} ranks: m * (ranks - 1) must be at most {}, since slots have 32-bit rows",
+                      problem.m, world, 2 * greatest_extent - 256));
   require(!problem.fp32_partials || problem.operation == Operation::reduce_scatter ||
               problem.operation == Operation::all_reduce,
           fmt::format("{} has no partial sums: fp32_partials is for gemm_reduce_scatter and gemm_all_reduce",
@@ -93,7 +96,7 @@ void check_problem(const Problem& problem, int world) {
   check_extent("n", problem.n);
   check_extent("k", problem.k);
   check_epilogue(problem);
-  check_partials(problem);
+  check_partials(problem, world);
   const std::string pitch = "the copy engine of the GPU wants rows of a multiple of 16 bytes";
   const std::int64_t columns_divisor = problem.gated ? 16 : 8;
   switch (problem.operation) {
@@ -124,8 +127,8 @@ std::string statement(const Problem& problem, const Plan& plan) {
       "chunk={}x{} all_reduce={}",
       operation_name(problem.operation), problem.m, problem.n, problem.k, problem.bias,
       static_cast<int>(problem.activation), problem.gated, problem.fp32_partials, plan.tile_columns, plan.cluster_rows,
-      plan.cluster_columns, plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows, plan.chunk_depth,
-      static_cast<int>(plan.all_reduce));
+      plan.cluster_columns, plan.group_rows, plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows,
+      plan.chunk_depth, static_cast<int>(plan.all_reduce));
   if (!problem.parts.empty()) {
     text += fmt::format(" head_dim={} norm_epsilon={}", problem.head_dim, problem.norm_epsilon);
   }

@@ -27,6 +27,13 @@ Kernel choose(int tile_columns) {
   }
 }
 
+Kernel choose(const GemmLaunchShape& shape) {
+  if (shape.instrumented) {
+    return choose<true, RecordingProbe>(shape.tile_columns);
+  }
+  return shape.transforms ? choose<true, NoProbe>(shape.tile_columns) : choose<false, NoProbe>(shape.tile_columns);
+}
+
 /// Virtual ranks are for tests: with everything compiled in.
 template <class Probe>
 VirtualKernel choose_virtual(int tile_columns) {
@@ -44,11 +51,19 @@ VirtualKernel choose_virtual(int tile_columns) {
   }
 }
 
+/// The same for all launches of a kernel: the attribute belongs to the kernel, and what one handle lowered another
+/// would miss.
+template <class Function>
+void allow_shared_memory(Function kernel) {
+  constexpr int most = 227 * 1024;
+  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+              "asking for the GEMM kernel's shared memory");
+}
+
 template <class Function, class... Arguments>
 void enqueue(Function kernel, int blocks, const GemmLaunchShape& shape, bool cooperative, cudaStream_t stream,
              Arguments... arguments) {
-  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes),
-              "asking for the GEMM kernel's shared memory");
+  allow_shared_memory(kernel);
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = static_cast<unsigned>(shape.cluster_size);
@@ -94,11 +109,14 @@ void launch_gate(const GemmLaunch& launch, cudaStream_t stream) {
   cuda::check(cudaGetLastError(), "launching the gate of an all-gather");
 }
 
+void load_gemm(const GemmLaunchShape& shape) {
+  allow_shared_memory(choose(shape));
+  cudaFuncAttributes gate{};
+  cuda::check(cudaFuncGetAttributes(&gate, gate_kernel), "loading the gate of an all-gather");
+}
+
 void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream) {
-  const Kernel kernel = shape.instrumented ? choose<true, RecordingProbe>(shape.tile_columns)
-                        : shape.transforms ? choose<true, NoProbe>(shape.tile_columns)
-                                           : choose<false, NoProbe>(shape.tile_columns);
-  enqueue(kernel, shape.blocks, shape, false, stream, launch);
+  enqueue(choose(shape), shape.blocks, shape, false, stream, launch);
 }
 
 void launch_virtual_gemm(const GemmLaunch* launches, int ranks, const GemmLaunchShape& shape, cudaStream_t stream) {

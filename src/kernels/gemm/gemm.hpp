@@ -16,6 +16,10 @@ struct GemmLaunchShape {
   bool instrumented;  // spans and delays compiled in
 };
 
+/// Loads the kernel of that shape, and the gate, on the current device. A first launch would load them while another
+/// rank's kernel may already wait for this one, and loading may wait for the device.
+void load_gemm(const GemmLaunchShape& shape);
+
 /// Enqueues on the current device. Throws DeviceError.
 void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream);
 

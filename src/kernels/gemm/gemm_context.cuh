@@ -37,7 +37,8 @@ struct GemmContext {
   TileRing& tiles;
   ProbeState* probes;
   WaitContext waits;
-  std::uint32_t epoch;           // number of this call, 0 until it is known (it never wraps to 0 in practice)
+  std::uint32_t epoch;  // number of this call, valid when epoch_known is 1
+  std::uint32_t epoch_known;
   std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
   std::int32_t cluster;          // of this rank's clusters, the number of ours
   std::int32_t clusters;         // of this rank
@@ -83,29 +84,30 @@ __device__ inline void store_release_shared(std::uint32_t* word, std::uint32_t v
 /// The number of this call, which one helper has read for all: a look at global memory at the end of a role's work
 /// would lengthen the call by most of a microsecond.
 __device__ inline std::uint32_t read_epoch(const GemmContext& context) {
-  std::uint32_t epoch = 0;
-  while ((epoch = load_acquire_shared(&context.epoch)) == 0U) {
+  while (load_acquire_shared(&context.epoch_known) == 0U) {
   }
-  return epoch;
+  return context.epoch;
 }
 
-/// Until a peer has entered call `epoch` - `lag`.
-__device__ inline void await_peer_entry(const GemmLaunch& launch, const WaitContext& waits, std::int32_t peer,
+/// Until a peer has entered call `epoch` - `lag`; false when the wait was given up.
+__device__ inline bool await_peer_entry(const GemmLaunch& launch, const WaitContext& waits, std::int32_t peer,
                                         std::uint32_t epoch, std::uint32_t lag) {
-  wait_at_least(waits, {WaitSite::peer_entry, peer, 0, epoch},
-                own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                epoch - lag);
+  return wait_at_least(waits, {WaitSite::peer_entry, peer, 0, epoch},
+                       own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                       epoch - lag);
 }
 
 /// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
 /// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
-__device__ inline void await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+/// After a wait that was given up nothing may be stored there.
+__device__ inline bool await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
                                          std::uint32_t lag) {
   for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank) {
-      await_peer_entry(launch, context.waits, peer, epoch, lag);
+    if (peer != launch.rank && !await_peer_entry(launch, context.waits, peer, epoch, lag)) {
+      return false;
     }
   }
+  return true;
 }
 
 /// Tells a peer that this rank has entered call `epoch`: everything before it in the stream is finished.

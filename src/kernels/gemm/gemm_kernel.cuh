@@ -64,7 +64,8 @@ __device__ inline void enter_call(const GemmLaunch& launch, GemmContext& context
     return;
   }
   const std::uint32_t epoch = load_relaxed(epoch_word(launch, context));
-  store_release_shared(&context.epoch, epoch);
+  context.epoch = epoch;
+  store_release_shared(&context.epoch_known, 1U);
   for (std::int32_t peer = 0; context.block == 0 && peer < launch.world; ++peer) {
     if (peer != launch.rank) {
       post_entry(launch, peer, epoch);
@@ -107,6 +108,9 @@ __device__ inline void leave_call(const GemmLaunch& launch, const GemmContext& c
   if (context.block == 0 && launch.waits_sent != 0) {
     wait_at_least(context.waits, {WaitSite::copies_sent, launch.rank, 0, epoch}, own_signal(launch, SignalPad::sent),
                   epoch);
+  }
+  if (context.block == 0 && (launch.waits_done != 0 || launch.waits_sent != 0)) {
+    report_abort(launch, context);  // once more: who waits to the end must not miss what came meanwhile
   }
   store_relaxed(epoch_word(launch, context), epoch + 1U);
 }
@@ -181,6 +185,7 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
         wait_context(launch),
         0,
         0,
+        0,
         block / cluster_size,
         blocks / cluster_size,
         cluster_size,
@@ -205,6 +210,7 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   if (threadIdx.x < 128U) {
     cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns>::helper>();
     run_helper<TileColumns, Probe>(launch, context);
+    __syncwarp();  // one lane of each warp has worked; the barrier below is for whole warps
   } else {
     cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns>::multiply>();
     MultiplyWarpgroup<TileColumns, Transforms, Probe>(launch, context, static_cast<int>(threadIdx.x / 128U) - 1).run();

@@ -201,6 +201,8 @@ class Gemm::State {
     instrumented_ = instruments.spans != nullptr || instruments.longest_delay_ns != 0;
     launch_.probe = {static_cast<kernels::SpanRecord*>(instruments.spans), instruments.spans_each,
                      instruments.longest_delay_ns, instruments.delay_seed};
+    const cuda::CurrentDevice current(heap_.device());
+    kernels::load_gemm(shape(plan_.issuers));
   }
 
   [[nodiscard]] HeapRank& heap() const { return heap_; }
@@ -294,6 +296,7 @@ class Gemm::State {
     }
     make_heap_maps();
     make_copy_gather();
+    kernels::load_gemm(shape(plan_.issuers));
     restore();
   }
 

@@ -38,7 +38,7 @@ struct HeapMaps {
   CUtensorMap gather_output[2][max_world];  // [rows, k]: the own shard in every peer's gathered operand, even and odd
 };
 
-/// Everything of one rank. Tensor maps first: they must lie on 64 bytes.
+/// Everything of one rank, the kernel's one parameter. Tensor maps first: they have the strictest alignment.
 struct GemmLaunch {
   CUtensorMap a;                  // [rows, k] the local operand
   CUtensorMap b;                  // [columns, k]
@@ -74,5 +74,8 @@ struct GemmLaunch {
   WaitReport* report;
   ProbeParameters probe;
 };
+
+// Beyond it drivers and GPUs that the kernels run on take larger parameters, but each launch becomes slower.
+static_assert(sizeof(GemmLaunch) <= 4096);
 
 }  // namespace xstage::kernels

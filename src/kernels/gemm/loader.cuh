@@ -159,7 +159,8 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);
     const GemmRegionTarget& target = launch.target[tile.region];
     gate.begin_tile(target, tile, number == 0);
-    context.tiles.tile[number++ % TileRing::places] = tile;  // published by the arrival at the first stage's barrier
+    context.tiles.tile[number++ % TileRing::places] = tile;  // published by the arrival at the first stage's barrier,
+    asm volatile("" ::: "memory");                           // past which the compiler must not move it
     const CUtensorMap* a = target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
     const std::int32_t a_row = target.a_row_begin + tile.row;
     const std::int32_t b_row = target.b_row_begin + tile.column;

@@ -54,7 +54,10 @@ class PushWarp {
     if (exists(piece)) {
       load(piece, 0);
     }
-    await_peers_entry(launch_, context_, epoch_, launch_.gather.buffers == 2 ? 1U : 0U);
+    if (!await_peers_entry(launch_, context_, epoch_, launch_.gather.buffers == 2 ? 1U : 0U)) {
+      await_first_load(piece);
+      return;
+    }
     std::uint32_t use = 0;
     for (; exists(piece); ++use) {
       context_.barriers.pushed[use % 2U].wait(use / 2U % 2U);
@@ -97,6 +100,13 @@ class PushWarp {
     pushed.arrive_and_expect_tx(push_piece_bytes);
     cute::SM90_TMA_LOAD_2D::copy(&launch_.push_input, reinterpret_cast<std::uint64_t*>(&pushed), keep,
                                  context_.push + place * push_piece_bytes, piece.depth, piece.row);
+  }
+
+  /// No CTA may end with a load under way.
+  __device__ void await_first_load(const PushPiece& piece) {
+    if (exists(piece)) {
+      context_.barriers.pushed[0].wait(0);
+    }
   }
 
   [[nodiscard]] __device__ bool exists(const PushPiece& piece) const {

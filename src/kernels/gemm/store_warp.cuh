@@ -34,7 +34,7 @@ class StoreWarp {
       }
       if (!entered_ &&
           (target.signal_rank >= 0 || target.output_copies > 1 || (target.exchange != 0 && target.in_registers == 0))) {
-        await_peers_entry(launch_, context_, epoch_, 0);
+        gave_up_ = !await_peers_entry(launch_, context_, epoch_, 0);
         entered_ = true;
       }
       if (target.exchange != 0 && target.in_registers == 0) {
@@ -136,6 +136,9 @@ class StoreWarp {
       context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
       for (std::int32_t row = 0; row < 64; row += launch_.store_rows) {
+        if (gave_up_) {
+          continue;  // the peer may still read what lies there; rings go on, so that the CTA comes to its end
+        }
         await_interval();
         store_rows_of_chunk(tile, target, row, tile.column / shrink() + index * columns_each);
         limit_outstanding();
@@ -216,8 +219,9 @@ class StoreWarp {
     for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
       if (peer != launch_.rank) {
         const std::uint32_t index = static_cast<std::uint32_t>(peer) * flags_each + flag;
-        wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
-                      own_signal(launch_, SignalPad::tile_flags + index), epoch_);
+        gave_up_ = !wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
+                                  own_signal(launch_, SignalPad::tile_flags + index), epoch_) ||
+                   gave_up_;
       }
     }
     fence_async_proxy();
@@ -246,7 +250,7 @@ class StoreWarp {
   }
 
   __device__ void signal_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target, std::int32_t rank) {
-    if (!tile.inside) {
+    if (!tile.inside || gave_up_) {
       return;
     }
     probe_.delay();
@@ -257,7 +261,7 @@ class StoreWarp {
 
   /// Everything has left; tells the peers that expect results here.
   __device__ void finish() {
-    if (launch_.waits_done == 0) {
+    if (launch_.waits_done == 0 || gave_up_) {
       return;  // the end of the kernel completes the stores; their source has been read
     }
     await_bulk_stores();
@@ -279,6 +283,7 @@ class StoreWarp {
   std::uint64_t next_store_ns_ = 0;
   std::uint32_t epoch_ = 0;
   bool entered_ = false;
+  bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
   std::int32_t number_ = 0;
 };
 
