@@ -85,24 +85,44 @@ class GemmSchedule {
       ++region_index;
     }
     const GemmRegion& region = region_[region_index];
-    const std::int32_t group_size = tiling_.group_rows * region.column_clusters;
-    const std::int32_t first_row = index / group_size * tiling_.group_rows;
+    // One thread works this out before the first load of a launch, and a signed division takes it forty dependent
+    // instructions: unsigned ones, and none for the first group.
+    const auto group_size = static_cast<std::uint32_t>(tiling_.group_rows * region.column_clusters);
+    auto in_group = static_cast<std::uint32_t>(index);
+    std::int32_t first_row = 0;
+    if (in_group >= group_size) {
+      first_row = static_cast<std::int32_t>(in_group / group_size) * tiling_.group_rows;
+      in_group %= group_size;
+    }
     const std::int32_t rows_left = region.row_clusters - first_row;
-    const std::int32_t rows_here = rows_left < tiling_.group_rows ? rows_left : tiling_.group_rows;
-    const std::int32_t in_group = index % group_size;
-    const std::int32_t cluster_row = first_row + in_group % rows_here;
-    const std::int32_t cluster_column = in_group / rows_here;
+    const auto rows_here = static_cast<std::uint32_t>(rows_left < tiling_.group_rows ? rows_left : tiling_.group_rows);
+    const auto cluster_column = static_cast<std::int32_t>(in_group / rows_here);
+    const std::int32_t cluster_row = first_row + static_cast<std::int32_t>(in_group % rows_here);
 
     GemmTile tile;
     tile.region = region_index;
-    tile.row = (cluster_row * tiling_.cluster_rows + rank_in_cluster % tiling_.cluster_rows) * tiling_.tile_rows;
+    tile.row = (cluster_row * tiling_.cluster_rows + row_in_cluster(rank_in_cluster)) * tiling_.tile_rows;
     tile.column =
-        (cluster_column * tiling_.cluster_columns + rank_in_cluster / tiling_.cluster_rows) * tiling_.tile_columns;
+        (cluster_column * tiling_.cluster_columns + column_in_cluster(rank_in_cluster)) * tiling_.tile_columns;
     tile.inside = tile.row < region.rows && tile.column < region.columns;
     return tile;
   }
 
  private:
+  /// Ranks of a cluster go down its rows first; most clusters have one row or one column.
+  XSTAGE_HOST_DEVICE std::int32_t row_in_cluster(std::int32_t rank) const {
+    if (tiling_.cluster_rows == 1) {
+      return 0;
+    }
+    return tiling_.cluster_columns == 1 ? rank : rank % tiling_.cluster_rows;
+  }
+  XSTAGE_HOST_DEVICE std::int32_t column_in_cluster(std::int32_t rank) const {
+    if (tiling_.cluster_columns == 1) {
+      return 0;
+    }
+    return tiling_.cluster_rows == 1 ? rank : rank / tiling_.cluster_rows;
+  }
+
   XSTAGE_HOST_DEVICE static std::int32_t divide_up(std::int32_t value, std::int32_t by) {
     return (value + by - 1) / by;
   }

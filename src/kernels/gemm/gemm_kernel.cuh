@@ -57,18 +57,20 @@ __device__ inline void warm_parameters(const GemmLaunch& launch) {
   }
 }
 
-/// Reads the number of the call for all roles. One CTA tells the peers that this rank has entered it: everything before
-/// it in the stream is finished.
+/// Reads the number of the call for all roles.
 __device__ inline void enter_call(const GemmLaunch& launch, GemmContext& context) {
-  if (launch.world == 1) {
-    return;
+  if (launch.world > 1) {
+    context.epoch = load_relaxed(epoch_word(launch, context));
+    store_release_shared(&context.epoch_known, 1U);
   }
-  const std::uint32_t epoch = load_relaxed(epoch_word(launch, context));
-  context.epoch = epoch;
-  store_release_shared(&context.epoch_known, 1U);
+}
+
+/// One CTA tells the peers that this rank has entered the call: everything before it in the stream is finished. By a
+/// helper that has nothing to do yet: a release at system scope takes it two microseconds.
+__device__ inline void announce_call(const GemmLaunch& launch, const GemmContext& context) {
   for (std::int32_t peer = 0; context.block == 0 && peer < launch.world; ++peer) {
     if (peer != launch.rank) {
-      post_entry(launch, peer, epoch);
+      post_entry(launch, peer, read_epoch(context));
     }
   }
 }
@@ -126,6 +128,8 @@ __device__ inline void run_helper(const GemmLaunch& launch, GemmContext& context
       report_abort(launch, context);  // here, since this thread ends early: the look costs the call no time
       break;
     case 1:
+      announce_call(launch, context);
+      [[fallthrough]];
     case 2:
       StoreWarp<TileColumns, Probe>(launch, context, static_cast<int>(threadIdx.x / 32U) - 1).run();
       break;
@@ -160,6 +164,14 @@ struct RegisterSplit {
 inline constexpr int behind_rings_bytes = 2048;
 static_assert(sizeof(GemmBarriers) + sizeof(TileRing) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <=
               behind_rings_bytes);
+
+/// All threads of the cluster are here. Relaxed: what they must see of each other are barriers, which their own fence
+/// has published. With release semantics each thread drains all its memory operations first (MEMBAR.ALL.GPU), at both
+/// ends of the kernel.
+__device__ inline void wait_for_cluster() {
+  cute::cluster_arrive_relaxed();
+  cute::cluster_wait();
+}
 
 /// The kernel of one rank.
 template <int TileColumns, bool Transforms, class Probe>
@@ -200,7 +212,10 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   } else if (threadIdx.x / 128U == 1U) {
     warm_parameters(launch);
   }
-  cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
+  __syncthreads();
+  if (cluster_size > 1) {
+    wait_for_cluster();
+  }
   // Up to here nothing was read or written that the kernel before this one in the stream may touch: a programmatic
   // launch overlaps it with that kernel's last tiles. The next kernel may do the same as soon as multiprocessors become
   // free.
@@ -217,7 +232,11 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   }
 
   // Peers in the cluster may still arrive at this CTA's barriers: nobody leaves before all are through.
-  context.cluster_size == 1 ? __syncthreads() : cute::cluster_sync();
+  if (context.cluster_size > 1) {
+    wait_for_cluster();
+  } else {
+    __syncthreads();
+  }
   if (threadIdx.x == 0) {
     leave_call(launch, context);
   }
