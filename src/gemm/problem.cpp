@@ -121,14 +121,23 @@ void check_problem(const Problem& problem, int world) {
 }
 
 std::string statement(const Problem& problem, const Plan& plan) {
-  std::string text = fmt::format(
-      "{} m={} n={} k={} bias={} activation={} gated={} fp32_partials={} tile_columns={} cluster={}x{} issuers={} "
-      "gather={} "
-      "chunk={}x{} all_reduce={}",
-      operation_name(problem.operation), problem.m, problem.n, problem.k, problem.bias,
-      static_cast<int>(problem.activation), problem.gated, problem.fp32_partials, plan.tile_columns, plan.cluster_rows,
-      plan.cluster_columns, plan.group_rows, plan.issuers, static_cast<int>(plan.gather), plan.chunk_rows,
-      plan.chunk_depth, static_cast<int>(plan.all_reduce));
+  std::string text = operation_name(problem.operation);
+  // A name beside each value: with one long format a value without a place would go unnoticed.
+  const auto state = [&text](const char* name, const auto& value) { text += fmt::format(" {}={}", name, value); };
+  state("m", problem.m);
+  state("n", problem.n);
+  state("k", problem.k);
+  state("bias", problem.bias);
+  state("activation", static_cast<int>(problem.activation));
+  state("gated", problem.gated);
+  state("fp32_partials", problem.fp32_partials);
+  state("tile_columns", plan.tile_columns);
+  state("cluster", fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns));
+  state("group_rows", plan.group_rows);
+  state("issuers", plan.issuers);
+  state("gather", static_cast<int>(plan.gather));
+  state("chunk", fmt::format("{}x{}", plan.chunk_rows, plan.chunk_depth));
+  state("all_reduce", static_cast<int>(plan.all_reduce));
   if (!problem.parts.empty()) {
     text += fmt::format(" head_dim={} norm_epsilon={}", problem.head_dim, problem.norm_epsilon);
   }

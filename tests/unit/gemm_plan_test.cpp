@@ -190,7 +190,8 @@ TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {
   EXPECT_THAT(refused([](Plan& plan) { plan.cluster_columns = 2; }),
               AllOf(HasSubstr("cluster_rows x cluster_columns is 4"), HasSubstr("one or two CTAs")));
   EXPECT_THAT(refused([](Plan& plan) { plan.cluster_rows = 0; }), HasSubstr("cluster_rows x cluster_columns is 0"));
-  EXPECT_THAT(refused([](Plan& plan) { plan.group_rows = 0; }), HasSubstr("group_rows is 0: it must be at least 1"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.group_rows = 0; }),
+              HasSubstr("group_rows is 0: it must be between 1 and 65536"));
   EXPECT_THAT(refused([](Plan& plan) { plan.issuers = 7; }), HasSubstr("issuers is 7: it must be a multiple of"));
   EXPECT_THAT(refused([](Plan& plan) { plan.issuers = -2; }), HasSubstr("issuers is -2"));
   EXPECT_THAT(refused([](Plan& plan) { plan.stages = 1; }), HasSubstr("stages is 1: it must be between 2 and 12"));
