@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/result_file.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 
@@ -90,23 +91,10 @@ std::map<std::string, ComparedSample> predictions_by_key(const Platform& platfor
 }
 
 Json document_of(const NodeDescription& node) {
-  std::vector<std::string> gpus;
-  for (const Device& device : node.devices) {
-    gpus.push_back(device.name);
-  }
-  return {{"schema", "xstage.bench/1"},
-          {"bench", "calibration"},
-          {"hardware",
-           {{"gpus", gpus},
-            {"links", node.links},
-            {"driver", node.driver},
-            {"cuda", node.cuda},
-            {"clocks_mhz", number(node.devices.front().clock_mhz)}}},
-          {"commit", node.commit},
-          {"command", node.command},
-          {"date", node.date},
-          {"percentiles", "p5 and p95 are of the issue time, over producers, bursts and the median trial"},
-          {"rows", Json::array()}};
+  Json document = bench::result_document("calibration", node);
+  document["percentiles"] = "p5 and p95 are of the issue time, over producers, bursts and the median trial";
+  document["rows"] = Json::array();
+  return document;
 }
 
 void append(Json& rows, const Platform& platform, const SamplesFile& samples, std::string_view remote_variant) {

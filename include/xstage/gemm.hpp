@@ -90,9 +90,9 @@ struct Operands {
 
 /// Spans and delays for tests and `xstage bench`; see xstage/trace.hpp.
 struct Instruments {
-  void* spans = nullptr;
-  int spans_each = 0;
-  std::uint32_t longest_delay_ns = 0;
+  void* spans = nullptr;  // device memory of the rank: [issuers, 6 roles, spans_each] records, zeroed; null: none
+  int spans_each = 0;     // records for each CTA and role; further ones are dropped
+  std::uint32_t longest_delay_ns = 0;  // sleeps at signals, waits and stores, 0: none
   std::uint32_t delay_seed = 0;
 };
 

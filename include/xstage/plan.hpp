@@ -3,7 +3,6 @@
 // (design rule 1); whoever knows better than the rule below changes a field.
 
 #include <cstdint>
-#include <string>
 
 #include "xstage/node.hpp"
 #include "xstage/platform.hpp"

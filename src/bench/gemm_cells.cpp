@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "files/csv.hpp"
 #include "gemm/layout.hpp"
 #include "xstage/error.hpp"
 
@@ -36,15 +37,8 @@ constexpr NamedOperation operations_by_name[] = {{"gemm", Operation::gemm},
                                                  {"all_reduce", Operation::all_reduce},
                                                  {"all_to_all", Operation::all_to_all}};
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator)) {
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(end + 1);
-  }
-  parts.push_back(text);
-  return parts;
-}
+/// No list of operations or shapes on a command line is longer.
+constexpr std::size_t most_parts = 1000;
 
 Operation parse_operation(std::string_view text) {
   for (const NamedOperation& named : operations_by_name) {
@@ -57,7 +51,7 @@ Operation parse_operation(std::string_view text) {
 }
 
 GemmShape parse_shape(std::string_view text) {
-  const std::vector<std::string_view> parts = split(text, 'x');
+  const std::vector<std::string_view> parts = files::split(text, 'x', most_parts);
   std::int64_t extents[3] = {0, 0, 0};
   bool understood = parts.size() == 3;
   for (std::size_t index = 0; understood && index < 3; ++index) {
@@ -182,7 +176,7 @@ double operations_of_rank(const GemmCell& cell) {
 
 std::vector<Operation> parse_operations(std::string_view text) {
   std::vector<Operation> operations;
-  for (const std::string_view name : split(text, ',')) {
+  for (const std::string_view name : files::split(text, ',', most_parts)) {
     const Operation operation = parse_operation(name);
     if (std::find(operations.begin(), operations.end(), operation) == operations.end()) {
       operations.push_back(operation);
@@ -202,7 +196,7 @@ ShapeChoice parse_shapes(std::string_view text) {
     return {ShapeChoice::Kind::decode, {}};
   }
   ShapeChoice choice{ShapeChoice::Kind::listed, {}};
-  for (const std::string_view shape : split(text, ',')) {
+  for (const std::string_view shape : files::split(text, ',', most_parts)) {
     choice.listed.push_back(parse_shape(shape));
   }
   return choice;

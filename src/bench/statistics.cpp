@@ -5,6 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "node/quantiles.hpp"
+
 namespace xstage::bench {
 
 namespace {
@@ -36,10 +38,7 @@ double percentile(std::span<const double> values, double fraction) {
   }
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
-  const double position = std::clamp(fraction, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
-  const auto lower = static_cast<std::size_t>(position);
-  const std::size_t upper = std::min(lower + 1, sorted.size() - 1);
-  return sorted[lower] + (position - static_cast<double>(lower)) * (sorted[upper] - sorted[lower]);
+  return quantile_of_sorted(sorted, std::clamp(fraction, 0.0, 1.0));
 }
 
 double median(std::span<const double> values) { return percentile(values, 0.5); }

@@ -62,7 +62,6 @@ struct Layout {
   bool transforms = false;          // bias, activation, gate or steps on heads between sum and store
   bool plain = false;               // neither those nor partial sums of peers
   bool waits_done = false;
-  bool rotates_depth = false;  // see first_block in kernels/gemm/loader.cuh
 
   /// Whether output `index` belongs to a region that stores to peers.
   [[nodiscard]] bool targets_remote(std::size_t index) const;
@@ -81,8 +80,6 @@ struct Layout {
 
 [[nodiscard]] std::string operation_name(Operation operation);
 
-/// Shared memory that barriers and the context of a CTA take behind the rings.
-inline constexpr std::int64_t barrier_bytes = 2048;
-inline constexpr std::int64_t shared_memory_limit = 227 * 1024;
+inline constexpr std::int64_t shared_memory_limit = kernels::shared_memory_bytes;
 
 }  // namespace xstage::gemm

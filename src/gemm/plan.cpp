@@ -133,7 +133,7 @@ void fill_intervals(const Problem& problem, Plan& plan, int world) {
 
 std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
   return plan.stages * stage_bytes(plan) + std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes +
-         (pushes_shard ? kernels::push_bytes : 0) + barrier_bytes;
+         (pushes_shard ? kernels::push_bytes : 0) + kernels::behind_rings_bytes;
 }
 
 namespace {

@@ -44,13 +44,11 @@ const char* word(SpanKind kind) {
       return "wait for chunk";
     case SpanKind::push_chunk:
       return "push chunk";
-    case SpanKind::wait_peers:
-      return "wait for peers";
   }
   return "unknown kind";
 }
 
-constexpr int span_kinds = static_cast<int>(SpanKind::wait_peers) + 1;
+constexpr int span_kinds = static_cast<int>(SpanKind::push_chunk) + 1;
 
 Names make_names() {
   Names names;

@@ -62,7 +62,7 @@ std::vector<json> events_of(const json& document, const std::string& phase) {
 TEST(TraceNames, EveryRoleAndKindHasAWordOfItsOwn) {
   const Names& names = kernel_names();
   EXPECT_EQ(names.roles.size(), static_cast<std::size_t>(kernels::span_roles));
-  EXPECT_EQ(names.kinds.at(static_cast<std::size_t>(SpanKind::wait_peers)), "wait for peers");
+  EXPECT_EQ(names.kinds.at(static_cast<std::size_t>(SpanKind::push_chunk)), "push chunk");
   for (const std::vector<std::string>& words : {names.roles, names.kinds}) {
     EXPECT_EQ(std::set<std::string>(words.begin(), words.end()).size(), words.size());
     for (const std::string& word : words) {

@@ -17,7 +17,6 @@ enum class SpanKind : std::uint32_t {
   wait_partial,   // for a peer's partial tile
   wait_chunk,     // for a chunk of gathered rows
   push_chunk,     // one piece of the own shard to all peers
-  wait_peers,     // end of the call: until all peers' stores have arrived
 };
 
 struct SpanRecord {

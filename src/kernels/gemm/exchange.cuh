@@ -2,8 +2,8 @@
 // All-reduce in one shot for a handful of rows: partial sums go from registers to the peers' registers.
 //
 // Each 8-byte word carries two bf16 and the number of the call. A word is whole or not there, so whoever reads the
-// number has the data: no wait for the arrival of stores, no fence, no flag, no copy. The volume doubles, which pays up
-// to 32 rows.
+// number has the data: no wait for the arrival of stores, no fence, no flag, no copy. The volume doubles:
+// at 16 rows it took as long as the exchange through slots, at 64 rows longer.
 //
 //   own accumulators --16-byte stores--> slot of this rank at every peer
 //   slots of the peers --polled loads--> added up in rank order

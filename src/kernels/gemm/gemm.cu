@@ -55,8 +55,7 @@ VirtualKernel choose_virtual(int tile_columns) {
 /// would miss.
 template <class Function>
 void allow_shared_memory(Function kernel) {
-  constexpr int most = 227 * 1024;
-  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_memory_bytes),
               "asking for the GEMM kernel's shared memory");
 }
 

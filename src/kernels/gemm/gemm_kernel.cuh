@@ -160,8 +160,6 @@ struct RegisterSplit {
   static constexpr int helper = 3 * 168 - 2 * multiply;
 };
 
-/// Bytes behind the rings that the host sets aside for barriers, context and instruments.
-inline constexpr int behind_rings_bytes = 2048;
 static_assert(sizeof(GemmBarriers) + sizeof(TileRing) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <=
               behind_rings_bytes);
 
@@ -198,10 +196,10 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
         0,
         0,
         0,
-        block / cluster_size,
-        blocks / cluster_size,
+        cluster_size == 1 ? block : block / 2,
+        cluster_size == 1 ? blocks : blocks / 2,
         cluster_size,
-        block % cluster_size,
+        cluster_size == 1 ? 0 : block % 2,
         block,
         blocks};
     cute::prefetch_tma_descriptor(&launch.a);

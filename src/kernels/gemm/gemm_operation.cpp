@@ -159,7 +159,6 @@ class Gemm::State {
       make_operand_maps(operands);
     }
     launch_.epilogue.bias = problem_.bias ? operands.bias : nullptr;
-    launch_.plain = layout_.plain ? 1 : 0;
     launch_.epilogue.norm_weight = operands.norm_weight;
     launch_.epilogue.rotary = operands.rotary;
     operands_ = operands;
@@ -191,7 +190,7 @@ class Gemm::State {
     report_.clear();
   }
 
-  /// Whether anybody has given up in a call of this rank; for reset, which must see all ranks before it clears one.
+  /// For reset: all ranks must have come to rest before one of them is cleared.
   void synchronise() const {
     const cuda::CurrentDevice current(heap_.device());
     cuda::check(cudaDeviceSynchronize(), "waiting for the GPU");
@@ -263,6 +262,7 @@ class Gemm::State {
       std::copy_n(exchange.base, heap_.world(), launch_.exchange);
     }
     launch_.schedule = layout_.schedule;
+    launch_.plain = layout_.plain ? 1 : 0;
     std::copy(layout_.targets.begin(), layout_.targets.end(), launch_.target);
     launch_.gather = layout_.gather;
     launch_.rank = heap_.rank();
@@ -279,7 +279,6 @@ class Gemm::State {
         ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
         kernels::gemm_tile_depth * 2;
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
-    launch_.rotate_depth = layout_.rotates_depth ? 1 : 0;
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
     launch_.waits_done = layout_.waits_done ? 1 : 0;

@@ -63,10 +63,9 @@ struct GemmLaunch {
   std::uint32_t store_interval_ns;  // least time from one group to the next, 0: none
   std::uint32_t push_interval_ns;   // the same between two pieces that a CTA pushes
   std::int32_t plain;               // 1: nothing happens between sum and store in any region
-  std::int32_t stage_bytes;   // that the loads of a stage bring: fewer than it holds if A has fewer rows than a tile
-  std::int32_t multicast_a;   // cluster shares A (else B)
-  std::int32_t rotate_depth;  // 1: clusters begin at different depths
-  std::int32_t slot_rows;     // rows from one source's slot to the next
+  std::int32_t stage_bytes;  // that the loads of a stage bring: fewer than it holds if A has fewer rows than a tile
+  std::int32_t multicast_a;  // cluster shares A (else B)
+  std::int32_t slot_rows;    // rows from one source's slot to the next
   std::int32_t own_rows;
   std::int32_t waits_done;  // 1: results arrive here from peers; the call ends when all have
   std::int32_t waits_sent;  // 1: the copy engine's transfers must have left

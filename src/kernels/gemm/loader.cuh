@@ -103,14 +103,7 @@ __device__ inline std::int32_t gather_buffer(const GemmLaunch& launch, std::uint
   return launch.gather.buffers == 2 ? static_cast<std::int32_t>(epoch & 1U) : 0;
 }
 
-/// The k-block with which a tile begins. Where each B tile is read by one cluster only (few rows), clusters begin at
-/// different depths: all at the same one, they meet in the same memory channels and at the same lines of A.
-__device__ inline std::int32_t first_block(const GemmLaunch& launch, const GemmContext& context) {
-  return launch.rotate_depth != 0 ? context.cluster * launch.depth_blocks / context.clusters : 0;
-}
-
 /// Tiles of rows that arrive wait here, chunk by chunk along k.
-template <int TileColumns>
 class ArrivalGate {
  public:
   __device__ ArrivalGate(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch)
@@ -154,7 +147,7 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
   RingPosition position;
   std::uint32_t number = 0;
   const std::uint32_t epoch = launch.gather.buffers > 0 ? read_epoch(context) : 0;
-  ArrivalGate<TileColumns> gate(launch, context, epoch);
+  ArrivalGate gate(launch, context, epoch);
   for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
     const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);
     const GemmRegionTarget& target = launch.target[tile.region];
@@ -164,16 +157,14 @@ __device__ inline void load_operands(const GemmLaunch& launch, const GemmContext
     const CUtensorMap* a = target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
     const std::int32_t a_row = target.a_row_begin + tile.row;
     const std::int32_t b_row = target.b_row_begin + tile.column;
-    std::int32_t depth_block = first_block(launch, context);
     for (std::int32_t block = 0; block < launch.depth_blocks; ++block) {
-      const std::int32_t depth = depth_block * gemm_tile_depth;
+      const std::int32_t depth = block * gemm_tile_depth;
       probe.delay();
       gate.pass(target, tile, depth);
       context.barriers.empty[position.index].wait(position.parity ^ 1U);
       load_stage<TileColumns>(launch, context, a, a_row, b_row, depth, &context.barriers.full[position.index],
                               context.ring + position.index * Stage<TileColumns>::bytes);
       position.advance(launch.stages);
-      depth_block = depth_block + 1 == launch.depth_blocks ? 0 : depth_block + 1;
     }
   }
 }

@@ -57,7 +57,9 @@ class StoreWarp {
   __device__ void watch_arrivals(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     const bool arrives = tile.row < launch_.schedule.region(tile.region).rows;
     for (std::int32_t chunk = 0; arrives && chunk < launch_.gather.depth_chunks; ++chunk) {
+      probe_.begin();
       wait_for_chunk(launch_, context_, epoch_, target, tile, chunk);
+      probe_.end(SpanKind::wait_chunk, number_);
       store_release_shared(&context_.chunks_arrived, static_cast<std::uint32_t>(chunk + 1));
     }
   }
