@@ -72,6 +72,9 @@ struct Layout {
 
 [[nodiscard]] Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world);
 
+/// Shared memory of one stage of the operand ring.
+[[nodiscard]] std::int64_t stage_bytes(const Plan& plan);
+
 /// Shared memory of one CTA in bytes; `stages` of the plan must be filled in.
 [[nodiscard]] std::int64_t shared_bytes(const Plan& plan, bool pushes);
 

@@ -7,11 +7,11 @@
 
 namespace xstage::gemm {
 
-namespace {
-
 std::int64_t stage_bytes(const Plan& plan) {
   return std::int64_t{kernels::gemm_tile_rows + plan.tile_columns} * kernels::gemm_tile_depth * 2;
 }
+
+namespace {
 
 bool pushes(const Problem& problem, const Plan& plan, int world) {
   return problem.operation == Operation::all_gather && plan.gather == GatherPath::push && world > 1;

@@ -32,6 +32,7 @@ __device__ inline bool reached(std::uint32_t value, std::uint32_t expected) {
 }
 
 __device__ inline void raise_abort(const WaitContext& context) {
+#pragma unroll 1
   for (int rank = 0; rank < context.world; ++rank) {
     store_relaxed(context.signals[rank] + context.abort_word, 1U);
   }
@@ -65,7 +66,6 @@ __device__ inline bool gave_up(const WaitContext& context, const WaitTarget& tar
     return false;
   }
   report_expiry(context, target, expected, observed, waited, told);
-  raise_abort(context);
   return true;
 }
 
@@ -76,6 +76,7 @@ __device__ inline bool wait_slowly(const WaitContext& context, const WaitTarget&
   const std::uint64_t start = global_nanoseconds();
   std::uint32_t value = 0;
   do {
+#pragma unroll 1  // kernels are short: cold code that they jump over costs them time, too
     for (int look = 0; look < looks_between_checks; ++look) {
       value = load_acquire(word);
       if (reached(value, expected)) {

@@ -26,26 +26,69 @@ struct GemmBarriers {
   TransactionBarrier pushed[2];
 };
 
-/// What all roles of a CTA know beside the launch's parameters. Those are passed separately, by reference to the
-/// kernel's own parameter, so that they are read from the constant bank; through a pointer kept here each first read
-/// costs half a microsecond.
+/// Which of its rank's CTAs and clusters a CTA is.
+struct GemmPlace {
+  std::int32_t block;
+  std::int32_t blocks;
+  std::int32_t cluster;
+  std::int32_t clusters;
+  std::int32_t rank_in_cluster;
+};
+
+__device__ inline GemmPlace place_of(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
+  if (launch.cluster_size == 1) {
+    return {block, blocks, block, blocks, 0};
+  }
+  return {block, blocks, block / 2, blocks / 2, block % 2};
+}
+
+/// What the roles of a CTA tell each other, and what they rarely need. In shared memory, not in registers: helpers and
+/// multiplying warpgroups have very different budgets, and what lives through both would be spilled by the smaller one.
 struct GemmContext {
-  char* ring;
-  char* staging;  // [warpgroup, chunk]
-  char* push;
-  GemmBarriers& barriers;
-  TileRing& tiles;
-  ProbeState* probes;
   WaitContext waits;
   std::uint32_t epoch;  // number of this call, valid when epoch_known is 1
   std::uint32_t epoch_known;
   std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
-  std::int32_t cluster;          // of this rank's clusters, the number of ours
-  std::int32_t clusters;         // of this rank
-  std::int32_t cluster_size;
-  std::int32_t rank_in_cluster;
-  std::int32_t block;  // of this rank's CTAs
-  std::int32_t blocks;
+};
+
+/// A CTA's shared memory:
+///
+///   operand ring | staging [warpgroup, chunk] | pieces of a pushed shard | barriers | tiles | context | probes
+///
+/// Its addresses are worked out from the launch's parameters wherever they are needed: the compiler then knows that all
+/// threads of a warp agree. What is read from shared memory it takes for different in each thread, and feeds TMA and
+/// WGMMA through a loop over threads and six moves each: with such addresses a k-block took 0.4 us, whatever it held.
+class SharedMemory {
+ public:
+  __device__ explicit SharedMemory(const GemmLaunch& launch) : launch_(launch) {}
+
+  [[nodiscard]] __device__ char* ring() const { return base(); }
+  [[nodiscard]] __device__ char* chunk(int half, std::int32_t index) const {
+    return base() + launch_.staging_offset + (half * launch_.staging + index) * chunk_bytes;
+  }
+  [[nodiscard]] __device__ char* piece(std::uint32_t index) const {
+    return base() + launch_.push_offset + index * push_piece_bytes;
+  }
+  [[nodiscard]] __device__ GemmBarriers& barriers() const { return *reinterpret_cast<GemmBarriers*>(behind(0)); }
+  [[nodiscard]] __device__ TileRing& tiles() const { return *reinterpret_cast<TileRing*>(behind(tiles_offset)); }
+  [[nodiscard]] __device__ GemmContext& context() const {
+    return *reinterpret_cast<GemmContext*>(behind(context_offset));
+  }
+  [[nodiscard]] __device__ ProbeState* probes() const { return reinterpret_cast<ProbeState*>(behind(probes_offset)); }
+
+ private:
+  static constexpr int tiles_offset = sizeof(GemmBarriers);
+  static constexpr int context_offset = tiles_offset + sizeof(TileRing);
+  static constexpr int probes_offset = context_offset + sizeof(GemmContext);
+  static_assert(probes_offset + span_roles * sizeof(ProbeState) <= behind_rings_bytes);
+
+  [[nodiscard]] __device__ static char* base() {
+    extern __shared__ __align__(1024) char shared[];
+    return shared;
+  }
+  [[nodiscard]] __device__ char* behind(int offset) const { return base() + launch_.barriers_offset + offset; }
+
+  const GemmLaunch& launch_;
 };
 
 __device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint32_t word) {
@@ -54,8 +97,8 @@ __device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint3
 
 /// Where the number of this call stands. Each CTA keeps its own word, so that no CTA has to wait for the last one to
 /// leave.
-__device__ inline std::uint32_t* epoch_word(const GemmLaunch& launch, const GemmContext& context) {
-  return own_signal(launch, SignalPad::epochs + static_cast<std::uint32_t>(context.block));
+__device__ inline std::uint32_t* epoch_word(const GemmLaunch& launch, const GemmPlace& place) {
+  return own_signal(launch, SignalPad::epochs + static_cast<std::uint32_t>(place.block));
 }
 
 /// Flag of half a tile: 64 rows of one tile column.
@@ -115,6 +158,10 @@ __device__ inline void post_entry(const GemmLaunch& launch, std::int32_t peer, s
   store_release(launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
                 epoch);
 }
+
+/// Programmatic launches overlap with the kernel before them in the stream: what touches memory comes after this. Each
+/// role calls it when it cannot go on without, so that it finds out about its first tile meanwhile.
+__device__ inline void await_kernel_before() { cudaGridDependencySynchronize(); }
 
 /// Bulk stores of this thread have been performed, not only read their source.
 __device__ inline void await_bulk_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }

@@ -17,7 +17,6 @@
 // ring.
 
 #include <cstddef>
-#include <new>
 
 #include "kernels/gemm/gemm_context.cuh"
 #include "kernels/gemm/loader.cuh"
@@ -45,39 +44,42 @@ __device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t
   cutlass::arch::fence_barrier_init();
 }
 
-/// Touches every line of the parameters at once, so that the roles' dependent reads do not each wait for a cold line of
-/// the constant cache.
-__device__ inline void warm_parameters(const GemmLaunch& launch) {
+/// Touches the parameters that every launch needs, one line a warp: a new launch finds none of them in the constant
+/// cache, and each line costs 0.2 us, one after the other.
+__device__ inline void warm_parameters(const GemmLaunch& launch, std::uint32_t warp) {
   constexpr std::uint32_t line_bytes = 64;
-  constexpr std::uint32_t first = offsetof(GemmLaunch, heap);  // tensor maps are read by the copy engine
-  const std::uint32_t offset = first + line_bytes * (threadIdx.x % 128U);
-  if (offset + sizeof(std::uint32_t) <= sizeof(GemmLaunch)) {
-    const std::uint32_t word = *reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const char*>(&launch) + offset);
-    asm volatile("" ::"r"(word));
-  }
+  const auto* line = reinterpret_cast<const std::uint32_t*>(&launch.heap) + warp * (line_bytes / sizeof(std::uint32_t));
+  asm volatile("" ::"r"(*line));
 }
 
 /// Reads the number of the call for all roles.
-__device__ inline void enter_call(const GemmLaunch& launch, GemmContext& context) {
+__device__ inline void enter_call(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.world > 1) {
-    context.epoch = load_relaxed(epoch_word(launch, context));
+    GemmContext& context = SharedMemory(launch).context();
+    context.epoch = load_relaxed(epoch_word(launch, place));
     store_release_shared(&context.epoch_known, 1U);
   }
 }
 
 /// One CTA tells the peers that this rank has entered the call: everything before it in the stream is finished. By a
 /// helper that has nothing to do yet: a release at system scope takes it two microseconds.
-__device__ inline void announce_call(const GemmLaunch& launch, const GemmContext& context) {
-  for (std::int32_t peer = 0; context.block == 0 && peer < launch.world; ++peer) {
+__device__ inline void announce_call(const GemmLaunch& launch, const GemmPlace& place) {
+  if (launch.world == 1 || place.block != 0) {
+    return;
+  }
+  const std::uint32_t epoch = read_epoch(SharedMemory(launch).context());
+#pragma unroll 1
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
     if (peer != launch.rank) {
-      post_entry(launch, peer, read_epoch(context));
+      post_entry(launch, peer, epoch);
     }
   }
 }
 
 /// One CTA of each rank: everything that peers store here in this call has arrived.
-__device__ inline void await_peers_done(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch) {
-  const auto store_warps = static_cast<std::uint32_t>(2 * context.blocks);
+__device__ inline void await_peers_done(const GemmLaunch& launch, const GemmPlace& place, std::uint32_t epoch) {
+  const GemmContext& context = SharedMemory(launch).context();
+  const auto store_warps = static_cast<std::uint32_t>(2 * place.blocks);
   for (std::int32_t peer = 0; peer < launch.world; ++peer) {
     if (peer != launch.rank) {
       wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, epoch},
@@ -88,54 +90,63 @@ __device__ inline void await_peers_done(const GemmLaunch& launch, const GemmCont
 }
 
 /// A rank that came when the others had given up may have waited for nothing; it must not take its results for good.
-__device__ inline void report_abort(const GemmLaunch& launch, const GemmContext& context) {
-  if (launch.world == 1 || context.block != 0) {
+__device__ inline void report_abort(const GemmLaunch& launch, const GemmPlace& place) {
+  if (launch.world == 1 || place.block != 0) {
     return;
   }
+  const GemmContext& context = SharedMemory(launch).context();
   const std::uint32_t epoch = read_epoch(context);
   if (load_relaxed(own_signal(launch, SignalPad::abort)) != 0U) {
     report_expiry(context.waits, {WaitSite::end_of_call, launch.rank, 0, epoch}, 0, 0, 0, true);
   }
 }
 
+/// What one CTA of the rank waits for, so that the end of its kernel is the end of the call.
+__device__ inline void await_end_of_call(const GemmLaunch& launch, const GemmPlace& place, std::uint32_t epoch) {
+  if (launch.waits_done != 0) {
+    await_peers_done(launch, place, epoch);
+  }
+  if (launch.waits_sent != 0) {
+    wait_at_least(SharedMemory(launch).context().waits, {WaitSite::copies_sent, launch.rank, 0, epoch}, own_signal(launch, SignalPad::sent),
+                  epoch);
+  }
+}
+
 /// Opens the next call for this CTA. No host work and no reset kernel: graphs replay it (design rule 8).
-__device__ inline void leave_call(const GemmLaunch& launch, const GemmContext& context) {
+__device__ inline void leave_call(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.world == 1) {
     return;
   }
-  const std::uint32_t epoch = read_epoch(context);
-  if (context.block == 0 && launch.waits_done != 0) {
-    await_peers_done(launch, context, epoch);
+  const std::uint32_t epoch = read_epoch(SharedMemory(launch).context());
+  if (place.block == 0 && (launch.waits_done != 0 || launch.waits_sent != 0)) {
+    await_end_of_call(launch, place, epoch);
+    report_abort(launch, place);  // once more: who waits to the end must not miss what came meanwhile
   }
-  if (context.block == 0 && launch.waits_sent != 0) {
-    wait_at_least(context.waits, {WaitSite::copies_sent, launch.rank, 0, epoch}, own_signal(launch, SignalPad::sent),
-                  epoch);
-  }
-  if (context.block == 0 && (launch.waits_done != 0 || launch.waits_sent != 0)) {
-    report_abort(launch, context);  // once more: who waits to the end must not miss what came meanwhile
-  }
-  store_relaxed(epoch_word(launch, context), epoch + 1U);
+  store_relaxed(epoch_word(launch, place), epoch + 1U);
 }
 
+/// One thread of each of the four warps.
 template <int TileColumns, class Probe>
-__device__ inline void run_helper(const GemmLaunch& launch, GemmContext& context) {
-  if (threadIdx.x % 32U != 0U) {
+__device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& place, const schedule::GemmTile& first) {
+  const auto warp = static_cast<int>(threadIdx.x / 32U);
+  if (warp == 0) {
+    Loader<TileColumns, Probe>(launch, place, first).run();
+    report_abort(launch, place);  // here, since this thread ends early: the look costs the call no time
     return;
   }
-  switch (threadIdx.x / 32U) {
-    case 0:
-      load_operands<TileColumns, Probe>(launch, context);
-      report_abort(launch, context);  // here, since this thread ends early: the look costs the call no time
-      break;
+  await_kernel_before();
+  switch (warp) {
     case 1:
-      announce_call(launch, context);
-      [[fallthrough]];
+      announce_call(launch, place);
+      StoreWarp<TileColumns, Probe>(launch, place, 0).run();
+      leave_call(launch, place);
+      break;
     case 2:
-      StoreWarp<TileColumns, Probe>(launch, context, static_cast<int>(threadIdx.x / 32U) - 1).run();
+      StoreWarp<TileColumns, Probe>(launch, place, 1).run();
       break;
     default:
-      enter_call(launch, context);
-      push_shard<Probe>(launch, context);
+      enter_call(launch, place);
+      push_shard<Probe>(launch, place);
       break;
   }
 }
@@ -160,83 +171,56 @@ struct RegisterSplit {
   static constexpr int helper = 3 * 168 - 2 * multiply;
 };
 
-static_assert(sizeof(GemmBarriers) + sizeof(TileRing) + sizeof(GemmContext) + span_roles * sizeof(ProbeState) <=
-              behind_rings_bytes);
-
 /// All threads of the cluster are here. Relaxed: what they must see of each other are barriers, which their own fence
-/// has published. With release semantics each thread drains all its memory operations first (MEMBAR.ALL.GPU), at both
-/// ends of the kernel.
+/// has published. With release semantics each thread drains all its memory operations first (MEMBAR.ALL.GPU).
 __device__ inline void wait_for_cluster() {
   cute::cluster_arrive_relaxed();
   cute::cluster_wait();
 }
 
-/// The kernel of one rank.
-template <int TileColumns, bool Transforms, class Probe>
-__device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
-  extern __shared__ __align__(1024) char shared[];
-  const schedule::GemmTiling& tiling = launch.schedule.tiling();
-  const std::int32_t cluster_size = tiling.cluster_rows * tiling.cluster_columns;
-  char* staging = shared + launch.stages * Stage<TileColumns>::bytes;
-  char* push = staging + 2 * launch.staging * chunk_bytes;
-  char* behind = push + (launch.gather.push != 0 ? push_bytes : 0);
-  auto& barriers = *reinterpret_cast<GemmBarriers*>(behind);
-  // In shared memory, not in registers: the two branches below have very different budgets, and what lives through both
-  // would be spilled by the smaller one.
-  auto& context = *reinterpret_cast<GemmContext*>(behind + sizeof(GemmBarriers) + sizeof(TileRing));
-  if (threadIdx.x == 0) {
-    new (&context) GemmContext{
-        shared,
-        staging,
-        push,
-        barriers,
-        *reinterpret_cast<TileRing*>(behind + sizeof(GemmBarriers)),
-        reinterpret_cast<ProbeState*>(behind + sizeof(GemmBarriers) + sizeof(TileRing) + sizeof(GemmContext)),
-        wait_context(launch),
-        0,
-        0,
-        0,
-        cluster_size == 1 ? block : block / 2,
-        cluster_size == 1 ? blocks : blocks / 2,
-        cluster_size,
-        cluster_size == 1 ? 0 : block % 2,
-        block,
-        blocks};
+/// Barriers, context and tensor maps, all of which concern this CTA alone: before the kernel before this one has ended.
+__device__ inline void set_up(const GemmLaunch& launch) {
+  const SharedMemory shared(launch);
+  const std::uint32_t warp = threadIdx.x / 32U;
+  if (warp == 0) {
+    initialise_barriers(shared.barriers(), static_cast<std::uint32_t>(launch.cluster_size));
+  } else if (threadIdx.x == 32) {
     cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
-  } else if (threadIdx.x / 32U == 1U) {
-    initialise_barriers(barriers, static_cast<std::uint32_t>(cluster_size));
-  } else if (threadIdx.x / 128U == 1U) {
-    warm_parameters(launch);
+  } else if (threadIdx.x == 64) {
+    shared.context() = {wait_context(launch), 0, 0, 0};
+  } else if (warp >= 4) {
+    warm_parameters(launch, warp - 4U);
+  }
+}
+
+/// The kernel of one rank.
+template <int TileColumns, bool Transforms, class Probe>
+__device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
+  set_up(launch);
+  const GemmPlace place = place_of(launch, block, blocks);
+  // By all threads, though the loader alone needs it: in a branch the compiler would not know that they agree.
+  schedule::GemmTile first{};
+  if (place.cluster < launch.schedule.cluster_tiles()) {
+    first = launch.schedule.tile(place.cluster, place.rank_in_cluster);
   }
   __syncthreads();
-  if (cluster_size > 1) {
+  if (launch.cluster_size > 1) {
     wait_for_cluster();
   }
-  // Up to here nothing was read or written that the kernel before this one in the stream may touch: a programmatic
-  // launch overlaps it with that kernel's last tiles. The next kernel may do the same as soon as multiprocessors become
-  // free.
-  cudaGridDependencySynchronize();
+  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
-
-  if (threadIdx.x < 128U) {
+  // From one lane to all: the compiler then knows that a warp agrees on its part.
+  const int warpgroup = __shfl_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x / 128U), 0);
+  if (warpgroup == 0) {
     cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns>::helper>();
-    run_helper<TileColumns, Probe>(launch, context);
-    __syncwarp();  // one lane of each warp has worked; the barrier below is for whole warps
+    if (cute::elect_one_sync() != 0U) {
+      run_helper<TileColumns, Probe>(launch, place, first);
+    }
   } else {
     cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns>::multiply>();
-    MultiplyWarpgroup<TileColumns, Transforms, Probe>(launch, context, static_cast<int>(threadIdx.x / 128U) - 1).run();
-  }
-
-  // Peers in the cluster may still arrive at this CTA's barriers: nobody leaves before all are through.
-  if (context.cluster_size > 1) {
-    wait_for_cluster();
-  } else {
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) {
-    leave_call(launch, context);
+    MultiplyWarpgroup<TileColumns, Transforms, Probe>(launch, place, warpgroup - 1).run();
   }
 }
 

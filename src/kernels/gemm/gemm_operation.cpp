@@ -279,6 +279,8 @@ class Gemm::State {
         ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
         kernels::gemm_tile_depth * 2;
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
+    launch_.cluster_size = plan_.cluster_rows * plan_.cluster_columns;
+    place_shared_memory();
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
     launch_.waits_done = layout_.waits_done ? 1 : 0;
@@ -297,6 +299,13 @@ class Gemm::State {
     make_copy_gather();
     kernels::load_gemm(shape(plan_.issuers));
     restore();
+  }
+
+  /// Offsets in shared memory, see SharedMemory in gemm_context.cuh.
+  void place_shared_memory() {
+    launch_.staging_offset = static_cast<std::int32_t>(plan_.stages * gemm::stage_bytes(plan_));
+    launch_.push_offset = launch_.staging_offset + 2 * plan_.staging_chunks * kernels::chunk_bytes;
+    launch_.barriers_offset = launch_.push_offset + (layout_.gather.push != 0 ? kernels::push_bytes : 0);
   }
 
   void check_operands(const Operands& operands) const {

@@ -44,15 +44,8 @@ struct GemmLaunch {
   CUtensorMap b;                  // [columns, k]
   CUtensorMap push_input;         // [rows, k] the own shard, in boxes of a pushed piece
   CUtensorMap output[max_world];  // [rows, columns] each region of the caller's own matrix
+  // What every launch reads first stands together, see warm_parameters.
   const HeapMaps* heap;
-
-  schedule::GemmSchedule schedule;
-  GemmRegionTarget target[schedule::max_regions];
-  GemmEpilogue epilogue;
-  GatherParameters gather;
-
-  std::uint32_t* signals[max_world];  // signal pad of every rank
-  char* exchange[max_world];          // slots of the exchange through registers, see exchange.cuh
   std::int32_t rank;
   std::int32_t world;
   std::int32_t depth_blocks;  // k-blocks of a tile
@@ -65,10 +58,22 @@ struct GemmLaunch {
   std::int32_t plain;               // 1: nothing happens between sum and store in any region
   std::int32_t stage_bytes;  // that the loads of a stage bring: fewer than it holds if A has fewer rows than a tile
   std::int32_t multicast_a;  // cluster shares A (else B)
+  std::int32_t cluster_size;
+  std::int32_t staging_offset;   // in shared memory, behind the operand ring: see gemm_context.cuh
+  std::int32_t push_offset;      // pieces of a pushed shard
+  std::int32_t barriers_offset;  // and behind them what roles share
   std::int32_t slot_rows;    // rows from one source's slot to the next
   std::int32_t own_rows;
   std::int32_t waits_done;  // 1: results arrive here from peers; the call ends when all have
   std::int32_t waits_sent;  // 1: the copy engine's transfers must have left
+
+  schedule::GemmSchedule schedule;
+  GemmRegionTarget target[schedule::max_regions];
+  GemmEpilogue epilogue;
+  GatherParameters gather;
+
+  std::uint32_t* signals[max_world];  // signal pad of every rank
+  char* exchange[max_world];          // slots of the exchange through registers, see exchange.cuh
   std::uint64_t time_out_ns;
   WaitReport* report;
   ProbeParameters probe;

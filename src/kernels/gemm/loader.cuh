@@ -1,5 +1,5 @@
 #pragma once
-// Warp 0 of the GEMM kernel: fills the ring of operands, and waits for rows that peers are still sending.
+// Warp 0 of the GEMM kernel, one thread: fills the ring of operands, and waits for rows that peers are still sending.
 
 #include "kernels/gemm/gemm_context.cuh"
 
@@ -70,34 +70,6 @@ __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const G
   return arrived;
 }
 
-/// One stage: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to both.
-template <int TileColumns>
-__device__ inline void load_stage(const GemmLaunch& launch, const GemmContext& context, const CUtensorMap* a,
-                                  std::int32_t a_row, std::int32_t b_row, std::int32_t depth, TransactionBarrier* full,
-                                  char* stage) {
-  constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
-  const CUtensorMap* b = &launch.b;
-  auto* barrier = reinterpret_cast<std::uint64_t*>(full);
-  char* b_stage = stage + Stage<TileColumns>::a_bytes;
-  full->arrive_and_expect_tx(static_cast<std::uint32_t>(launch.stage_bytes));
-  if (context.cluster_size == 1) {
-    cute::SM90_TMA_LOAD_2D::copy(a, barrier, keep, stage, depth, a_row);
-    cute::SM90_TMA_LOAD_2D::copy(b, barrier, keep, b_stage, depth, b_row);
-    return;
-  }
-  constexpr std::uint16_t both = 3;
-  const std::int32_t share = context.rank_in_cluster;
-  if (launch.multicast_a != 0) {
-    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(a, barrier, both, keep, stage + share * (Stage<TileColumns>::a_bytes / 2),
-                                           depth, a_row + share * (gemm_tile_rows / 2));
-    cute::SM90_TMA_LOAD_2D::copy(b, barrier, keep, b_stage, depth, b_row);
-  } else {
-    cute::SM90_TMA_LOAD_2D::copy(a, barrier, keep, stage, depth, a_row);
-    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(b, barrier, both, keep, b_stage + share * (Stage<TileColumns>::b_bytes / 2),
-                                           depth, b_row + share * (TileColumns / 2));
-  }
-}
-
 /// The gathered operand of this call.
 __device__ inline std::int32_t gather_buffer(const GemmLaunch& launch, std::uint32_t epoch) {
   return launch.gather.buffers == 2 ? static_cast<std::int32_t>(epoch & 1U) : 0;
@@ -106,18 +78,18 @@ __device__ inline std::int32_t gather_buffer(const GemmLaunch& launch, std::uint
 /// Tiles of rows that arrive wait here, chunk by chunk along k.
 class ArrivalGate {
  public:
-  __device__ ArrivalGate(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch)
-      : launch_(launch), context_(context), epoch_(epoch) {}
+  __device__ ArrivalGate(const GemmLaunch& launch, const GemmContext& context) : launch_(launch), context_(context) {}
 
-  /// A CTA outside of the region loads for its cluster all the same, if its rows are inside.
-  __device__ void begin_tile(const GemmRegionTarget& target, const schedule::GemmTile& tile, bool first) {
-    arrives_ = target.gather_rank >= 0 && tile.row < launch_.schedule.region(tile.region).rows;
+  /// Whether the rows of this tile arrive. A CTA outside of the region loads for its cluster all the same, if its rows
+  /// are inside.
+  __device__ bool begin_tile(const GemmRegionTarget& target, const schedule::GemmTile& tile, bool first) {
     watched_ = first;
     next_ = 0;
+    return target.gather_rank >= 0 && tile.row < launch_.schedule.region(tile.region).rows;
   }
 
   __device__ void pass(const GemmRegionTarget& target, const schedule::GemmTile& tile, std::int32_t depth) {
-    if (!arrives_ || depth != next_) {
+    if (depth != next_) {
       return;
     }
     const std::int32_t chunk_depth = launch_.gather.chunk_depth;
@@ -127,46 +99,171 @@ class ArrivalGate {
       }
       next_ += chunk_depth;
     } else {
-      next_ += chunk_depth * wait_for_chunks(launch_, context_, epoch_, target, tile, depth / chunk_depth);
+      next_ += chunk_depth *
+               wait_for_chunks(launch_, context_, read_epoch(context_), target, tile, depth / chunk_depth);
     }
   }
 
  private:
   const GemmLaunch& launch_;
   const GemmContext& context_;
-  const std::uint32_t epoch_;
-  bool arrives_ = false;
   bool watched_ = false;
   std::int32_t next_ = 0;
 };
 
-template <int TileColumns, class Probe>
-__device__ inline void load_operands(const GemmLaunch& launch, const GemmContext& context) {
-  Probe probe(launch.probe, context.probes, context.block, SpanRole::loader);
-  probe.start();
-  RingPosition position;
-  std::uint32_t number = 0;
-  const std::uint32_t epoch = launch.gather.buffers > 0 ? read_epoch(context) : 0;
-  ArrivalGate gate(launch, context, epoch);
-  for (std::int32_t index = context.cluster; index < launch.schedule.cluster_tiles(); index += context.clusters) {
-    const schedule::GemmTile tile = launch.schedule.tile(index, context.rank_in_cluster);
-    const GemmRegionTarget& target = launch.target[tile.region];
-    gate.begin_tile(target, tile, number == 0);
-    context.tiles.tile[number++ % TileRing::places] = tile;  // published by the arrival at the first stage's barrier,
-    asm volatile("" ::: "memory");                           // past which the compiler must not move it
-    const CUtensorMap* a = target.a_map == 0 ? &launch.a : &launch.heap->gathered[gather_buffer(launch, epoch)];
-    const std::int32_t a_row = target.a_row_begin + tile.row;
-    const std::int32_t b_row = target.b_row_begin + tile.column;
-    for (std::int32_t block = 0; block < launch.depth_blocks; ++block) {
-      const std::int32_t depth = block * gemm_tile_depth;
-      probe.delay();
-      gate.pass(target, tile, depth);
-      context.barriers.empty[position.index].wait(position.parity ^ 1U);
-      load_stage<TileColumns>(launch, context, a, a_row, b_row, depth, &context.barriers.full[position.index],
-                              context.ring + position.index * Stage<TileColumns>::bytes);
-      position.advance(launch.stages);
+/// Where the operands of one tile come from.
+struct TileOperands {
+  const CUtensorMap* a;
+  std::int32_t a_row;
+  std::int32_t b_row;
+};
+
+/// Loads one k-block: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to
+/// both. Narrow tiles are multiplied in 0.13 us a k-block, so each read of a parameter counts: they are kept in
+/// registers.
+template <int TileColumns>
+class StageLoads {
+ public:
+  __device__ StageLoads(const GemmLaunch& launch, std::int32_t rank_in_cluster)
+      : b_(&launch.b), bytes_(static_cast<std::uint32_t>(launch.stage_bytes)), sharing_(sharing_of(launch)) {
+    a_offset_ = sharing_ == Sharing::a ? rank_in_cluster * (Stage<TileColumns>::a_bytes / 2) : 0;
+    a_rows_ = sharing_ == Sharing::a ? rank_in_cluster * (gemm_tile_rows / 2) : 0;
+    b_offset_ = Stage<TileColumns>::a_bytes;
+    if (sharing_ == Sharing::b) {
+      b_offset_ += rank_in_cluster * (Stage<TileColumns>::b_bytes / 2);
+      b_rows_ = rank_in_cluster * (TileColumns / 2);
     }
   }
-}
+
+  __device__ void load(const TileOperands& operands, std::int32_t depth, TransactionBarrier& full, char* stage) const {
+    auto* barrier = reinterpret_cast<std::uint64_t*>(&full);
+    char* a = stage + a_offset_;
+    char* b = stage + b_offset_;
+    full.arrive_and_expect_tx(bytes_);
+    if (sharing_ == Sharing::a) {
+      cute::SM90_TMA_LOAD_MULTICAST_2D::copy(operands.a, barrier, both, keep, a, depth, operands.a_row + a_rows_);
+    } else {
+      cute::SM90_TMA_LOAD_2D::copy(operands.a, barrier, keep, a, depth, operands.a_row);
+    }
+    if (sharing_ == Sharing::b) {
+      cute::SM90_TMA_LOAD_MULTICAST_2D::copy(b_, barrier, both, keep, b, depth, operands.b_row + b_rows_);
+    } else {
+      cute::SM90_TMA_LOAD_2D::copy(b_, barrier, keep, b, depth, operands.b_row);
+    }
+  }
+
+ private:
+  enum class Sharing { none, a, b };
+
+  __device__ static Sharing sharing_of(const GemmLaunch& launch) {
+    if (launch.cluster_size == 1) {
+      return Sharing::none;
+    }
+    return launch.multicast_a != 0 ? Sharing::a : Sharing::b;
+  }
+
+  static constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
+  static constexpr std::uint16_t both = 3;
+
+  const CUtensorMap* b_;
+  const std::uint32_t bytes_;
+  const Sharing sharing_;
+  std::int32_t a_offset_;  // bytes in the stage
+  std::int32_t a_rows_;    // of the tile
+  std::int32_t b_offset_;
+  std::int32_t b_rows_ = 0;
+};
+
+/// The thread that loads. `first` is its first tile, if it has one.
+template <int TileColumns, class Probe>
+class Loader {
+ public:
+  __device__ Loader(const GemmLaunch& launch, const GemmPlace& place, const schedule::GemmTile& first)
+      : launch_(launch),
+        place_(place),
+        first_(first),
+        shared_(launch),
+        loads_(launch, place.rank_in_cluster),
+        depth_blocks_(launch.depth_blocks),
+        stages_(launch.stages),
+        probe_(launch.probe, shared_.probes(), place.block, SpanRole::loader) {
+    probe_.start();
+  }
+
+  __device__ void run() {
+    ArrivalGate gate(launch_, shared_.context());
+    schedule::GemmTile tile = first_;
+    std::int32_t number = 0;
+#pragma unroll 1
+    for (std::int32_t index = place_.cluster; index < launch_.schedule.cluster_tiles(); index += place_.clusters) {
+      if (number > 0) {
+        tile = launch_.schedule.tile(index, place_.rank_in_cluster);
+      }
+      shared_.tiles().tile[number % TileRing::places] = tile;  // published by the arrival at the first stage's barrier,
+      asm volatile("" ::: "memory");                           // past which the compiler must not move it
+      const GemmRegionTarget& target = launch_.target[tile.region];
+      TileOperands operands{&launch_.a, target.a_row_begin + tile.row, target.b_row_begin + tile.column};
+      if (number == 0) {
+        await_kernel_before();
+      }
+      if (target.a_map != 0) {
+        operands.a = &launch_.heap->gathered[gather_buffer(launch_, read_epoch(shared_.context()))];
+      }
+      if (gate.begin_tile(target, tile, number == 0)) {
+        load_arriving_tile(operands, gate, target, tile);
+      } else {
+        load_tile(operands);
+      }
+      ++number;
+    }
+    await_release_of_all();
+  }
+
+ private:
+  __device__ void load_block(const TileOperands& operands, std::int32_t block) {
+    GemmBarriers& barriers = shared_.barriers();
+    barriers.empty[position_.index].wait(position_.parity ^ 1U);
+    probe_.delay();
+    loads_.load(operands, block * gemm_tile_depth, barriers.full[position_.index],
+                shared_.ring() + position_.index * Stage<TileColumns>::bytes);
+    position_.advance(stages_);
+  }
+
+  __device__ void load_tile(const TileOperands& operands) {
+#pragma unroll 1
+    for (std::int32_t block = 0; block < depth_blocks_; ++block) {
+      load_block(operands, block);
+    }
+  }
+
+  __device__ void load_arriving_tile(const TileOperands& operands, ArrivalGate& gate, const GemmRegionTarget& target,
+                                     const schedule::GemmTile& tile) {
+#pragma unroll 1
+    for (std::int32_t block = 0; block < depth_blocks_; ++block) {
+      gate.pass(target, tile, block * gemm_tile_depth);
+      load_block(operands, block);
+    }
+  }
+
+  /// The other CTA of the cluster arrives at this one's barriers: it must not have left. This way no barrier of the
+  /// cluster is needed at the end of the kernel, where it would lengthen the call.
+  __device__ void await_release_of_all() {
+#pragma unroll 1
+    for (std::int32_t stage = 0; stage < stages_; ++stage) {
+      shared_.barriers().empty[position_.index].wait(position_.parity ^ 1U);
+      position_.advance(stages_);
+    }
+  }
+
+  const GemmLaunch& launch_;
+  const GemmPlace place_;
+  const schedule::GemmTile first_;
+  const SharedMemory shared_;
+  const StageLoads<TileColumns> loads_;
+  const std::int32_t depth_blocks_;
+  const std::int32_t stages_;
+  Probe probe_;
+  RingPosition position_;
+};
 
 }  // namespace xstage::kernels

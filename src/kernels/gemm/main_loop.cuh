@@ -140,6 +140,17 @@ struct MainLoop {
     cute::warpgroup_wait<0>();
     release(empty, previous, cluster_size);
   }
+
+  /// Lets all k-blocks of a tile pass: for a warpgroup whose rows lie beyond the matrix.
+  __device__ static void pass(TransactionBarrier* full, ArrivalBarrier* empty, RingPosition& position,
+                              std::int32_t stages, std::int32_t blocks, std::uint32_t cluster_size) {
+#pragma unroll 1
+    for (std::int32_t block = 0; block < blocks; ++block) {
+      full[position.index].wait(position.parity);
+      release(empty, position.index, cluster_size);
+      position.advance(stages);
+    }
+  }
 };
 
 }  // namespace xstage::kernels

@@ -18,11 +18,12 @@ class MultiplyWarpgroup {
   static constexpr std::size_t accumulators = MainLoop<TileColumns>::accumulators;
   using Accumulators = float (&)[accumulators];
 
-  __device__ MultiplyWarpgroup(const GemmLaunch& launch, const GemmContext& context, int half)
+  __device__ MultiplyWarpgroup(const GemmLaunch& launch, const GemmPlace& place, int half)
       : launch_(launch),
-        context_(context),
+        place_(place),
+        shared_(launch),
         half_(half),
-        probe_(launch.probe, context.probes, context.block,
+        probe_(launch.probe, shared_.probes(), place.block,
                half == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {
     if (leader()) {
       probe_.start();
@@ -30,17 +31,21 @@ class MultiplyWarpgroup {
   }
 
   __device__ void run() {
+    if constexpr (Transforms) {
+      await_kernel_before();  // it may have written bias, weights of a norm, or the rotary table
+    }
     float accumulator[accumulators];
     RingPosition position;
     std::uint32_t number = 0;
-    for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
+#pragma unroll 1
+    for (std::int32_t index = place_.cluster; index < launch_.schedule.cluster_tiles(); index += place_.clusters) {
       begin_span();
-      MainLoop<TileColumns>::multiply(accumulator, context_.ring, context_.barriers.full, context_.barriers.empty,
+      MainLoop<TileColumns>::multiply(accumulator, shared_.ring(), shared_.barriers().full, shared_.barriers().empty,
                                       position, launch_.stages, launch_.depth_blocks, half_,
-                                      static_cast<std::uint32_t>(context_.cluster_size));
+                                      static_cast<std::uint32_t>(launch_.cluster_size));
       end_span(SpanKind::main_loop, index);
       begin_span();
-      finish_tile(accumulator, context_.tiles.tile[number++ % TileRing::places]);
+      finish_tile(accumulator, shared_.tiles().tile[number++ % TileRing::places]);
       end_span(SpanKind::stage_tile, index);
     }
   }
@@ -63,7 +68,7 @@ class MultiplyWarpgroup {
   }
 
   __device__ std::uint32_t chunk_address(std::int32_t index) const {
-    return cute::cast_smem_ptr_to_uint(context_.staging + (half_ * launch_.staging + index) * chunk_bytes);
+    return cute::cast_smem_ptr_to_uint(shared_.chunk(half_, index));
   }
 
   __device__ void finish_tile(Accumulators accumulator, const schedule::GemmTile& tile) {
@@ -114,7 +119,7 @@ class MultiplyWarpgroup {
     __syncwarp();
     if (threadIdx.x % 32U == 0U) {
       for (int chunk = 0; chunk < count; ++chunk) {
-        context_.barriers.staged[half_][first.index].arrive();
+        shared_.barriers().staged[half_][first.index].arrive();
         first.advance(launch_.staging);
       }
     }
@@ -154,7 +159,7 @@ class MultiplyWarpgroup {
       asm volatile("bar.sync 2, 128;" ::: "memory");
     }
     if (leader()) {
-      context_.barriers.vacant[half_][index].arrive();
+      shared_.barriers().vacant[half_][index].arrive();
     }
   }
 
@@ -165,7 +170,7 @@ class MultiplyWarpgroup {
     if (!tile.inside || !RegisterExchange<accumulators>::takes_part(rows)) {
       return;
     }
-    const RegisterExchange<accumulators> exchange(launch_, context_, read_epoch(context_), number);
+    const RegisterExchange<accumulators> exchange(launch_, shared_.context(), read_epoch(shared_.context()), number);
     exchange.send(accumulator);
     round_to_bf16(accumulator);
     float sum[accumulators] = {};
@@ -187,7 +192,7 @@ class MultiplyWarpgroup {
 
   template <bool Wide>
   __device__ void add_next_partial(float* values) {
-    context_.barriers.loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
+    shared_.barriers().loaded[half_][used_.index].wait(loaded_parity_.next(used_.index));
     if constexpr (Wide) {
       add_wide_chunk(values, chunk_address(used_.index));
     } else {
@@ -231,7 +236,7 @@ class MultiplyWarpgroup {
     constexpr int values_each = static_cast<int>(chunk_values) / 2;
 #pragma unroll
     for (int index = 0; index < static_cast<int>(accumulators) / values_each; ++index) {
-      context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
+      shared_.barriers().vacant[half_][used_.index].wait(used_.parity ^ 1U);
       stage_wide_chunk(accumulator + index * values_each, chunk_address(used_.index));
       hand_over(used_, 1);
       used_.advance(launch_.staging);
@@ -248,7 +253,7 @@ class MultiplyWarpgroup {
 #pragma unroll
     for (int index = 0; index < chunks; ++index) {
       if (index < leaving) {
-        context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
+        shared_.barriers().vacant[half_][used_.index].wait(used_.parity ^ 1U);
         stage_chunk(accumulator + static_cast<std::size_t>(index) * chunk_values, chunk_address(used_.index));
         used_.advance(launch_.staging);
         if (++waiting == batch || index == leaving - 1) {
@@ -261,7 +266,8 @@ class MultiplyWarpgroup {
   }
 
   const GemmLaunch& launch_;
-  const GemmContext& context_;
+  const GemmPlace place_;
+  const SharedMemory shared_;
   const int half_;
   Probe probe_;
   RingPosition used_;  // place of the ring that comes next

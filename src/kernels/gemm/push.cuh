@@ -42,14 +42,18 @@ __device__ inline PushPiece push_piece(const GatherParameters& gather, std::int3
 template <class Probe>
 class PushWarp {
  public:
-  __device__ PushWarp(const GemmLaunch& launch, const GemmContext& context)
-      : launch_(launch), context_(context), probe_(launch.probe, context.probes, context.block, SpanRole::push) {
+  __device__ PushWarp(const GemmLaunch& launch, const GemmPlace& place)
+      : launch_(launch),
+        place_(place),
+        shared_(launch),
+        context_(shared_.context()),
+        probe_(launch.probe, shared_.probes(), place.block, SpanRole::push) {
     probe_.start();
   }
 
   __device__ void run() {
     epoch_ = read_epoch(context_);
-    PushPiece piece = next_inside(context_.block);
+    PushPiece piece = next_inside(place_.block);
     PushPiece before{};
     if (exists(piece)) {
       load(piece, 0);
@@ -60,12 +64,12 @@ class PushWarp {
     }
     std::uint32_t use = 0;
     for (; exists(piece); ++use) {
-      context_.barriers.pushed[use % 2U].wait(use / 2U % 2U);
+      shared_.barriers().pushed[use % 2U].wait(use / 2U % 2U);
       await_interval();
       probe_.begin();
       send(piece, use % 2U);
       probe_.end(SpanKind::push_chunk, piece.chunk);
-      const PushPiece following = next_inside(piece.number + context_.blocks);
+      const PushPiece following = next_inside(piece.number + place_.blocks);
       if (exists(following)) {
         cute::tma_store_wait<1>();  // the piece before has left its place
         load(following, (use + 1U) % 2U);
@@ -89,23 +93,23 @@ class PushWarp {
     const std::int32_t depth = launch_.depth_blocks * gemm_tile_depth;
     PushPiece piece = push_piece(launch_.gather, number);
     while (piece.number < push_pieces(launch_.gather) && (piece.row >= launch_.own_rows || piece.depth >= depth)) {
-      piece = push_piece(launch_.gather, piece.number + context_.blocks);
+      piece = push_piece(launch_.gather, piece.number + place_.blocks);
     }
     return piece;
   }
 
-  __device__ void load(const PushPiece& piece, std::uint32_t place) {
+  __device__ void load(const PushPiece& piece, std::uint32_t slot) {
     constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
-    TransactionBarrier& pushed = context_.barriers.pushed[place];
+    TransactionBarrier& pushed = shared_.barriers().pushed[slot];
     pushed.arrive_and_expect_tx(push_piece_bytes);
     cute::SM90_TMA_LOAD_2D::copy(&launch_.push_input, reinterpret_cast<std::uint64_t*>(&pushed), keep,
-                                 context_.push + place * push_piece_bytes, piece.depth, piece.row);
+                                 shared_.piece(slot), piece.depth, piece.row);
   }
 
   /// No CTA may end with a load under way.
   __device__ void await_first_load(const PushPiece& piece) {
     if (exists(piece)) {
-      context_.barriers.pushed[0].wait(0);
+      shared_.barriers().pushed[0].wait(0);
     }
   }
 
@@ -122,12 +126,12 @@ class PushWarp {
     next_ns_ = global_nanoseconds() + launch_.push_interval_ns;
   }
 
-  __device__ void send(const PushPiece& piece, std::uint32_t place) {
+  __device__ void send(const PushPiece& piece, std::uint32_t slot) {
     const CUtensorMap* outputs = launch_.heap->gather_output[gather_buffer(launch_, epoch_)];
     probe_.delay();
     for (std::int32_t step = 1; step < launch_.world; ++step) {
       const std::int32_t peer = (launch_.rank + step) % launch_.world;
-      cute::SM90_TMA_STORE_2D::copy(&outputs[peer], context_.push + place * push_piece_bytes, piece.depth, piece.row);
+      cute::SM90_TMA_STORE_2D::copy(&outputs[peer], shared_.piece(slot), piece.depth, piece.row);
     }
     cute::tma_store_arrive();
   }
@@ -143,6 +147,8 @@ class PushWarp {
   }
 
   const GemmLaunch& launch_;
+  const GemmPlace place_;
+  const SharedMemory shared_;
   const GemmContext& context_;
   Probe probe_;
   std::uint64_t next_ns_ = 0;
@@ -150,9 +156,9 @@ class PushWarp {
 };
 
 template <class Probe>
-__device__ inline void push_shard(const GemmLaunch& launch, const GemmContext& context) {
+__device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.gather.push != 0 && launch.world > 1) {
-    PushWarp<Probe>(launch, context).run();
+    PushWarp<Probe>(launch, place).run();
   }
 }
 

@@ -12,11 +12,13 @@ namespace xstage::kernels {
 template <int TileColumns, class Probe>
 class StoreWarp {
  public:
-  __device__ StoreWarp(const GemmLaunch& launch, GemmContext& context, int half)
+  __device__ StoreWarp(const GemmLaunch& launch, const GemmPlace& place, int half)
       : launch_(launch),
-        context_(context),
+        place_(place),
+        shared_(launch),
+        context_(shared_.context()),
         half_(half),
-        probe_(launch.probe, context.probes, context.block,
+        probe_(launch.probe, shared_.probes(), place.block,
                half == 0 ? SpanRole::store_first : SpanRole::store_second) {
     probe_.start();
   }
@@ -25,11 +27,11 @@ class StoreWarp {
     if (launch_.world > 1) {
       epoch_ = read_epoch(context_);
     }
-    for (std::int32_t index = context_.cluster; index < launch_.schedule.cluster_tiles(); index += context_.clusters) {
-      const schedule::GemmTile tile = launch_.schedule.tile(index, context_.rank_in_cluster);
+    for (std::int32_t index = place_.cluster; index < launch_.schedule.cluster_tiles(); index += place_.clusters) {
+      const schedule::GemmTile tile = launch_.schedule.tile(index, place_.rank_in_cluster);
       const GemmRegionTarget& target = launch_.target[tile.region];
       number_ = index;
-      if (half_ == 1 && index == context_.cluster && target.gather_rank >= 0) {
+      if (half_ == 1 && index == place_.cluster && target.gather_rank >= 0) {
         watch_arrivals(tile, target);
       }
       if (!entered_ &&
@@ -49,9 +51,7 @@ class StoreWarp {
  private:
   static constexpr int chunks = TileColumns / chunk_columns;
 
-  __device__ char* chunk(std::int32_t index) {
-    return context_.staging + (half_ * launch_.staging + index) * chunk_bytes;
-  }
+  __device__ char* chunk(std::int32_t index) { return shared_.chunk(half_, index); }
 
   /// For the loader, whose ring has no microsecond to spare for looking at flags: the chunks of the first tile's rows.
   __device__ void watch_arrivals(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
@@ -94,7 +94,7 @@ class StoreWarp {
                                     : &launch_.heap->output[target.output_map + copy];
   }
 
-  __device__ void free_chunk(std::int32_t index) { context_.barriers.vacant[half_][index].arrive(); }
+  __device__ void free_chunk(std::int32_t index) { shared_.barriers().vacant[half_][index].arrive(); }
 
   /// Some rows of a chunk to every destination: one group of bulk stores.
   __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target,
@@ -111,7 +111,7 @@ class StoreWarp {
   __device__ void store_locally(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     std::int32_t before = -1;
     for (int index = 0; index < chunks / shrink(); ++index) {
-      context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
+      shared_.barriers().staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
       store_rows_of_chunk(tile, target, 0, tile.column / shrink() + index * chunk_columns);
       if (launch_.staging == 1) {
@@ -135,7 +135,7 @@ class StoreWarp {
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     const std::int32_t columns_each = target.wide != 0 && target.raw != 0 ? wide_chunk_columns : chunk_columns;
     for (int index = 0; index < TileColumns / columns_each / shrink(); ++index) {
-      context_.barriers.staged[half_][used_.index].wait(staged_parity_.next(used_.index));
+      shared_.barriers().staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
       for (std::int32_t row = 0; row < 64; row += launch_.store_rows) {
         if (gave_up_) {
@@ -164,7 +164,7 @@ class StoreWarp {
 
   /// Nothing follows that the stores of this tile could hold up.
   [[nodiscard]] __device__ bool is_last_tile() const {
-    return number_ + context_.clusters >= launch_.schedule.cluster_tiles();
+    return number_ + place_.clusters >= launch_.schedule.cluster_tiles();
   }
 
   /// Groups that may stay under way; 0: no limit.
@@ -199,9 +199,9 @@ class StoreWarp {
   /// Loads one chunk of one peer's partial tile into the next place of the ring.
   __device__ void load_partial(const schedule::GemmTile& tile, std::int32_t column, std::int32_t peer) {
     constexpr auto once = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
-    context_.barriers.vacant[half_][used_.index].wait(used_.parity ^ 1U);
+    shared_.barriers().vacant[half_][used_.index].wait(used_.parity ^ 1U);
     const std::int32_t slot = peer < launch_.rank ? peer : peer - 1;  // none for the own partial sums
-    TransactionBarrier& loaded = context_.barriers.loaded[half_][used_.index];
+    TransactionBarrier& loaded = shared_.barriers().loaded[half_][used_.index];
     loaded.arrive_and_expect_tx(chunk_bytes);
     cute::SM90_TMA_LOAD_2D::copy(&launch_.heap->slots, reinterpret_cast<std::uint64_t*>(&loaded), once,
                                  chunk(used_.index), column, slot * launch_.slot_rows + tile.row + 64 * half_);
@@ -277,6 +277,8 @@ class StoreWarp {
   }
 
   const GemmLaunch& launch_;
+  const GemmPlace place_;
+  const SharedMemory shared_;
   GemmContext& context_;
   const int half_;
   Probe probe_;
