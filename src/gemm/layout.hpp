@@ -72,11 +72,24 @@ struct Layout {
 
 [[nodiscard]] Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world);
 
-/// Shared memory of one stage of the operand ring.
-[[nodiscard]] std::int64_t stage_bytes(const Plan& plan);
+/// Where things lie in the shared memory of one CTA, in bytes; kernels/gemm/gemm_context.cuh has the picture.
+struct SharedLayout {
+  std::int64_t stage_bytes = 0;
+  std::int64_t b_offset = 0;  // of B in a stage
+  std::int64_t staging_offset = 0;
+  std::int64_t push_offset = 0;
+  std::int64_t barriers_offset = 0;
+  std::int64_t bytes = 0;
+};
 
-/// Shared memory of one CTA in bytes; `stages` of the plan must be filled in.
-[[nodiscard]] std::int64_t shared_bytes(const Plan& plan, bool pushes);
+/// For a plan whose `stages`, `staging_chunks` and `staging_over_ring` are filled in.
+[[nodiscard]] SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world);
+
+/// Warpgroups that multiply: one, if no tile has more than its rows.
+[[nodiscard]] int multiplying_warpgroups(const Problem& problem, int world);
+
+/// Rows of A that one TMA load of a CTA takes.
+[[nodiscard]] int rows_of_a_load(const Problem& problem, const Plan& plan, int world);
 
 /// One line that all ranks must agree on.
 [[nodiscard]] std::string statement(const Problem& problem, const Plan& plan);

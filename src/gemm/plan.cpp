@@ -7,10 +7,6 @@
 
 namespace xstage::gemm {
 
-std::int64_t stage_bytes(const Plan& plan) {
-  return std::int64_t{kernels::gemm_tile_rows + plan.tile_columns} * kernels::gemm_tile_depth * 2;
-}
-
 namespace {
 
 bool pushes(const Problem& problem, const Plan& plan, int world) {
@@ -85,7 +81,7 @@ void check_plan(const Plan& plan, int multiprocessors) {
   check_field(plan.issuers <= std::min(multiprocessors, 512), "issuers", plan.issuers,
               "there may be no more CTAs than multiprocessors, or the last ones never start while the others wait");
   check_field(plan.stages >= 2 && plan.stages <= kernels::max_stages, "stages", plan.stages,
-              "it must be between 2 and 12");
+              "it must be between 2 and 20");
   if (!(plan.drain_gb_per_s > 0)) {
     throw InputError(fmt::format("plan: drain_gb_per_s is {}: it must be positive", plan.drain_gb_per_s));
   }
@@ -131,9 +127,41 @@ void fill_intervals(const Problem& problem, Plan& plan, int world) {
 
 }  // namespace
 
-std::int64_t shared_bytes(const Plan& plan, bool pushes_shard) {
-  return plan.stages * stage_bytes(plan) + std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes +
-         (pushes_shard ? kernels::push_bytes : 0) + kernels::behind_rings_bytes;
+int multiplying_warpgroups(const Problem& problem, int world) {
+  // In an all-gather the second store warp looks at flags for the loader.
+  const bool few_rows = local_shape(problem, world).rows <= kernels::gemm_tile_rows / 2;
+  return few_rows && problem.operation != Operation::all_gather ? 1 : 2;
+}
+
+/// Half a tile where the cluster shares A, and no more rows than there are: those beyond the matrix cost as much as
+/// others, and with 16 of 128 the loads took twice their time. What a stage then holds in other rows is multiplied, too,
+/// and never stored.
+int rows_of_a_load(const Problem& problem, const Plan& plan, int world) {
+  if (plan.cluster_columns > 1) {
+    return kernels::gemm_tile_rows / 2;
+  }
+  constexpr std::int64_t swizzle_rows = 8;
+  const std::int64_t rows = std::max<std::int64_t>(local_shape(problem, world).rows, 1);
+  return static_cast<int>(
+      std::min<std::int64_t>(kernels::gemm_tile_rows, (rows + swizzle_rows - 1) / swizzle_rows * swizzle_rows));
+}
+
+SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world) {
+  constexpr std::int64_t row_bytes = std::int64_t{kernels::gemm_tile_depth} * 2;
+  // WGMMA reads 64 rows of A whatever was loaded. With one warpgroup they may end in B, with two they must not.
+  const bool short_a = multiplying_warpgroups(problem, world) == 1 && plan.cluster_columns == 1;
+  SharedLayout layout;
+  layout.b_offset = (short_a ? rows_of_a_load(problem, plan, world) : kernels::gemm_tile_rows) * row_bytes;
+  layout.stage_bytes = layout.b_offset + plan.tile_columns * row_bytes;
+  const std::int64_t ring = plan.stages * layout.stage_bytes;
+  const std::int64_t staging = std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes;
+  layout.staging_offset = plan.staging_over_ring == 1 ? 0 : ring;
+  layout.push_offset = plan.staging_over_ring == 1 ? std::max(ring, staging) : ring + staging;
+  // Pushed pieces are 128-byte swizzled: their place is aligned like a stage.
+  layout.push_offset = (layout.push_offset + 1023) / 1024 * 1024;
+  layout.barriers_offset = layout.push_offset + (pushes(problem, plan, world) ? kernels::push_bytes : 0);
+  layout.bytes = layout.barriers_offset + kernels::behind_rings_bytes;
+  return layout;
 }
 
 namespace {
@@ -187,7 +215,7 @@ void choose_gather(const Problem& problem, Plan& plan, const LocalShape& shape, 
   }
   const std::int64_t eighth = (problem.k / 8 + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
   plan.chunk_depth = static_cast<int>(std::max<std::int64_t>(eighth, 1)) * kernels::gemm_tile_depth;
-  if (plan.tile_columns == 256 && !problem.gated) {
+  if (plan.tile_columns == 256 && !problem.gated && tiles > multiprocessors) {
     plan.staging_chunks = 1;
   }
 }
@@ -243,6 +271,39 @@ void complete_chunks(const Problem& problem, Plan& plan, int world) {
   plan.chunk_rows = std::max(plan.chunk_rows, static_cast<int>(rounded) * kernels::gemm_tile_rows);
 }
 
+/// Staging over the ring is for a CTA that has staged nothing before its operands are multiplied, and loads no partial
+/// sums of peers before that.
+bool may_stage_over_ring(const Problem& problem, const Plan& plan, int world, int most_tiles) {
+  const bool waits_for_partials =
+      problem.operation == Operation::reduce_scatter ||
+      (problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::two_shot);
+  return most_tiles * plan.cluster_rows * plan.cluster_columns <= plan.issuers && (world == 1 || !waits_for_partials);
+}
+
+/// CTAs, and what each does with its shared memory.
+void complete_occupancy(const Problem& problem, Plan& plan, int world, int multiprocessors) {
+  const int cluster = plan.cluster_rows * plan.cluster_columns;
+  int most_tiles = 1;
+  for (int rank = 0; rank < world; ++rank) {
+    most_tiles = std::max(most_tiles, make_layout(problem, plan, rank, world).schedule.cluster_tiles());
+  }
+  if (plan.issuers == 0) {
+    plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
+  }
+  const bool possible = may_stage_over_ring(problem, plan, world, most_tiles);
+  check_field(plan.staging_over_ring < 1 || possible, "staging_over_ring", plan.staging_over_ring,
+              "it must be 0 or -1 where a CTA has several tiles or adds up partial sums of peers");
+  if (plan.staging_over_ring < 0) {
+    plan.staging_over_ring = possible ? 1 : 0;
+  }
+  if (plan.stages == 0) {
+    const SharedLayout without_ring = shared_layout(problem, plan, world);
+    const std::int64_t staging = plan.staging_over_ring == 1 ? without_ring.push_offset : 0;
+    const std::int64_t left = shared_memory_limit - (without_ring.bytes - staging);
+    plan.stages = static_cast<int>(std::clamp<std::int64_t>(left / without_ring.stage_bytes, 0, kernels::max_stages));
+  }
+}
+
 }  // namespace
 
 Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors) {
@@ -251,22 +312,11 @@ Plan complete_plan(const Problem& problem, Plan plan, int world, int multiproces
     plan.staging_chunks = plan.tile_columns / kernels::chunk_columns;
   }
   check_tiling(problem, plan);
-  const int cluster = plan.cluster_rows * plan.cluster_columns;
   complete_chunks(problem, plan, world);
-  if (plan.stages == 0) {
-    const std::int64_t left = shared_memory_limit - shared_bytes(plan, pushes(problem, plan, world));
-    plan.stages = static_cast<int>(std::clamp<std::int64_t>(left / stage_bytes(plan), 0, kernels::max_stages));
-  }
-  if (plan.issuers == 0) {
-    int most_tiles = 1;
-    for (int rank = 0; rank < world; ++rank) {
-      most_tiles = std::max(most_tiles, make_layout(problem, plan, rank, world).schedule.cluster_tiles());
-    }
-    plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
-  }
+  complete_occupancy(problem, plan, world, multiprocessors);
   check_plan(plan, multiprocessors);
   fill_intervals(problem, plan, world);
-  const std::int64_t bytes = shared_bytes(plan, pushes(problem, plan, world));
+  const std::int64_t bytes = shared_layout(problem, plan, world).bytes;
   if (bytes > shared_memory_limit) {
     throw InputError(fmt::format("plan: {} stages and {} staging chunks take {} bytes of shared memory: at most {}",
                                  plan.stages, plan.staging_chunks, bytes, shared_memory_limit));

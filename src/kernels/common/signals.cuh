@@ -29,8 +29,11 @@ __device__ inline void store_relaxed(std::uint32_t* word, std::uint32_t value) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-__device__ inline void add_release(std::uint32_t* word, std::uint32_t value) {
-  asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+/// Everything before it comes before the relaxed stores and additions after it: one fence for the flags of all peers.
+__device__ inline void fence_release() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
+__device__ inline void add_relaxed(std::uint32_t* word, std::uint32_t value) {
+  asm volatile("red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
 /// Between a flag that was acquired by an ordinary load and bulk (async proxy) reads of the data behind it, and between

@@ -11,7 +11,7 @@ namespace xstage::kernels {
 /// Tiles that the loader has begun, for the warpgroups that multiply them: its arithmetic is off their critical path.
 /// The loader is at most a ring of stages ahead, each of them a tile if k is short.
 struct TileRing {
-  static constexpr std::uint32_t places = 16;
+  static constexpr std::uint32_t places = 32;
   static_assert(places > max_stages + 2);
   schedule::GemmTile tile[places];
 };
@@ -55,6 +55,8 @@ struct GemmContext {
 ///
 ///   operand ring | staging [warpgroup, chunk] | pieces of a pushed shard | barriers | tiles | context | probes
 ///
+/// Where no CTA has more than one tile, staging lies over the ring: once that is multiplied, nobody needs it.
+///
 /// Its addresses are worked out from the launch's parameters wherever they are needed: the compiler then knows that all
 /// threads of a warp agree. What is read from shared memory it takes for different in each thread, and feeds TMA and
 /// WGMMA through a loop over threads and six moves each: with such addresses a k-block took 0.4 us, whatever it held.
@@ -62,7 +64,10 @@ class SharedMemory {
  public:
   __device__ explicit SharedMemory(const GemmLaunch& launch) : launch_(launch) {}
 
-  [[nodiscard]] __device__ char* ring() const { return base(); }
+  [[nodiscard]] __device__ OperandRing ring() const {
+    return {base(),         launch_.stage_bytes, launch_.b_offset,
+            launch_.stages, barriers().full,     barriers().empty};
+  }
   [[nodiscard]] __device__ char* chunk(int half, std::int32_t index) const {
     return base() + launch_.staging_offset + (half * launch_.staging + index) * chunk_bytes;
   }
@@ -153,10 +158,16 @@ __device__ inline bool await_peers_entry(const GemmLaunch& launch, const GemmCon
   return true;
 }
 
-/// Tells a peer that this rank has entered call `epoch`: everything before it in the stream is finished.
-__device__ inline void post_entry(const GemmLaunch& launch, std::int32_t peer, std::uint32_t epoch) {
-  store_release(launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
-                epoch);
+/// Tells all peers that this rank has entered call `epoch`: everything before it in the stream is finished.
+__device__ inline void post_entries(const GemmLaunch& launch, std::uint32_t epoch) {
+  fence_release();
+#pragma unroll 1
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank) {
+      store_relaxed(
+          launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank), epoch);
+    }
+  }
 }
 
 /// Programmatic launches overlap with the kernel before them in the stream: what touches memory comes after this. Each

@@ -26,30 +26,29 @@
 
 namespace xstage::kernels {
 
-/// One warp, a few barriers each lane: one thread takes half a microsecond for all of them.
-__device__ inline void initialise_barriers(GemmBarriers& barriers, std::uint32_t cluster_size) {
-  const std::uint32_t lane = threadIdx.x % 32U;
-  if (lane < max_stages) {
-    barriers.full[lane].init(1);
-    barriers.empty[lane].init(2 * cluster_size);  // both warpgroups of every CTA that the loads of one CTA reach
-  } else if (lane < max_stages + 2 * max_staging) {
-    const std::uint32_t half = (lane - max_stages) / max_staging;
-    const std::uint32_t place = (lane - max_stages) % max_staging;
+/// One thread of each warp sets up its share of the barriers. Their instruction takes one address a warp: with a
+/// barrier for each lane the compiler loops over the lanes, and the 66 barriers took two microseconds.
+__device__ inline void initialise_barriers(const GemmLaunch& launch, std::uint32_t warp) {
+  constexpr std::int32_t warps = gemm_threads / 32;
+  static_assert(warps >= 2 * max_staging + 2);
+  GemmBarriers& barriers = SharedMemory(launch).barriers();
+  // The warpgroups of every CTA that the loads of one CTA reach.
+  const auto readers = static_cast<std::uint32_t>(launch.warpgroups * launch.cluster_size);
+#pragma unroll 1
+  for (auto stage = static_cast<std::int32_t>(warp); stage < launch.stages; stage += warps) {
+    barriers.full[stage].init(1);
+    barriers.empty[stage].init(readers);
+  }
+  if (warp < 2 * max_staging) {
+    const std::uint32_t half = warp / max_staging;
+    const std::uint32_t place = warp % max_staging;
     barriers.loaded[half][place].init(1);
     barriers.staged[half][place].init(4);
     barriers.vacant[half][place].init(1);
-  } else if (lane < max_stages + 2 * max_staging + 2) {
-    barriers.pushed[lane - max_stages - 2 * max_staging].init(1);
+  } else if (warp < 2 * max_staging + 2) {
+    barriers.pushed[warp - 2 * max_staging].init(1);
   }
   cutlass::arch::fence_barrier_init();
-}
-
-/// Touches the parameters that every launch needs, one line a warp: a new launch finds none of them in the constant
-/// cache, and each line costs 0.2 us, one after the other.
-__device__ inline void warm_parameters(const GemmLaunch& launch, std::uint32_t warp) {
-  constexpr std::uint32_t line_bytes = 64;
-  const auto* line = reinterpret_cast<const std::uint32_t*>(&launch.heap) + warp * (line_bytes / sizeof(std::uint32_t));
-  asm volatile("" ::"r"(*line));
 }
 
 /// Reads the number of the call for all roles.
@@ -68,12 +67,7 @@ __device__ inline void announce_call(const GemmLaunch& launch, const GemmPlace& 
     return;
   }
   const std::uint32_t epoch = read_epoch(SharedMemory(launch).context());
-#pragma unroll 1
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank) {
-      post_entry(launch, peer, epoch);
-    }
-  }
+  post_entries(launch, epoch);
 }
 
 /// One CTA of each rank: everything that peers store here in this call has arrived.
@@ -125,10 +119,23 @@ __device__ inline void leave_call(const GemmLaunch& launch, const GemmPlace& pla
   store_relaxed(epoch_word(launch, place), epoch + 1U);
 }
 
+/// Reads the number of the call on the way: the first piece is loaded meanwhile.
+template <class Probe>
+__device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& place) {
+  if (launch.gather.push == 0 || launch.world == 1) {
+    enter_call(launch, place);
+    return;
+  }
+  PushWarp<Probe> push(launch, place);
+  push.load_first();
+  enter_call(launch, place);
+  push.run();
+}
+
 /// One thread of each of the four warps.
 template <int TileColumns, class Probe>
-__device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& place, const schedule::GemmTile& first) {
-  const auto warp = static_cast<int>(threadIdx.x / 32U);
+__device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& place, const schedule::GemmTile& first,
+                                  std::uint32_t warp) {
   if (warp == 0) {
     Loader<TileColumns, Probe>(launch, place, first).run();
     report_abort(launch, place);  // here, since this thread ends early: the look costs the call no time
@@ -145,7 +152,6 @@ __device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& pla
       StoreWarp<TileColumns, Probe>(launch, place, 1).run();
       break;
     default:
-      enter_call(launch, place);
       push_shard<Probe>(launch, place);
       break;
   }
@@ -179,26 +185,26 @@ __device__ inline void wait_for_cluster() {
 }
 
 /// Barriers, context and tensor maps, all of which concern this CTA alone: before the kernel before this one has ended.
-__device__ inline void set_up(const GemmLaunch& launch) {
-  const SharedMemory shared(launch);
-  const std::uint32_t warp = threadIdx.x / 32U;
-  if (warp == 0) {
-    initialise_barriers(shared.barriers(), static_cast<std::uint32_t>(launch.cluster_size));
-  } else if (threadIdx.x == 32) {
+__device__ inline void set_up(const GemmLaunch& launch, std::uint32_t warp) {
+  if (cute::elect_one_sync() == 0U) {
+    return;
+  }
+  if (warp == 10U) {  // the last two warps have fewer barriers
     cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
-  } else if (threadIdx.x == 64) {
-    shared.context() = {wait_context(launch), 0, 0, 0};
-  } else if (warp >= 4) {
-    warm_parameters(launch, warp - 4U);
+  } else if (warp == 11U) {
+    SharedMemory(launch).context() = {wait_context(launch), 0, 0, 0};
   }
+  initialise_barriers(launch, warp);
 }
 
 /// The kernel of one rank.
 template <int TileColumns, bool Transforms, class Probe>
 __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
-  set_up(launch);
+  // From one lane to all: the compiler then knows that a warp agrees on it.
+  const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
+  set_up(launch, warp);
   const GemmPlace place = place_of(launch, block, blocks);
   // By all threads, though the loader alone needs it: in a branch the compiler would not know that they agree.
   schedule::GemmTile first{};
@@ -211,14 +217,13 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   }
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
-  // From one lane to all: the compiler then knows that a warp agrees on its part.
-  const int warpgroup = __shfl_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x / 128U), 0);
+  const auto warpgroup = static_cast<int>(warp / 4U);
   if (warpgroup == 0) {
     cutlass::arch::warpgroup_reg_dealloc<RegisterSplit<TileColumns>::helper>();
     if (cute::elect_one_sync() != 0U) {
-      run_helper<TileColumns, Probe>(launch, place, first);
+      run_helper<TileColumns, Probe>(launch, place, first, warp);
     }
-  } else {
+  } else if (warpgroup <= launch.warpgroups) {
     cutlass::arch::warpgroup_reg_alloc<RegisterSplit<TileColumns>::multiply>();
     MultiplyWarpgroup<TileColumns, Transforms, Probe>(launch, place, warpgroup - 1).run();
   }

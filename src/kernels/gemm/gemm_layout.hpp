@@ -16,7 +16,7 @@ inline constexpr int push_piece_bytes = push_rows * gemm_tile_depth * 2;
 inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way out, one on its way in
 inline constexpr int behind_rings_bytes = 2048;          // of shared memory for barriers, context and instruments
 inline constexpr int shared_memory_bytes = 227 * 1024;   // of one CTA, at most
-inline constexpr int max_stages = 12;
+inline constexpr int max_stages = 20;
 inline constexpr int max_staging = 4;
 inline constexpr int max_output_maps = 24;
 

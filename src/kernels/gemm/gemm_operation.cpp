@@ -170,7 +170,7 @@ class Gemm::State {
     return {plan_.tile_columns,
             blocks,
             plan_.cluster_rows * plan_.cluster_columns,
-            static_cast<int>(gemm::shared_bytes(plan_, layout_.gather.push != 0)),
+            static_cast<int>(gemm::shared_layout(problem_, plan_, heap_.world()).bytes),
             layout_.transforms,
             instrumented_};
   }
@@ -275,9 +275,6 @@ class Gemm::State {
     launch_.store_rows = plan_.store_rows;
     launch_.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
     launch_.push_interval_ns = static_cast<std::uint32_t>(plan_.push_interval_ns);
-    launch_.stage_bytes =
-        ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
-        kernels::gemm_tile_depth * 2;
     launch_.multicast_a = plan_.cluster_columns > 1 ? 1 : 0;
     launch_.cluster_size = plan_.cluster_rows * plan_.cluster_columns;
     place_shared_memory();
@@ -301,11 +298,19 @@ class Gemm::State {
     restore();
   }
 
-  /// Offsets in shared memory, see SharedMemory in gemm_context.cuh.
+  /// See SharedMemory in gemm_context.cuh.
   void place_shared_memory() {
-    launch_.staging_offset = static_cast<std::int32_t>(plan_.stages * gemm::stage_bytes(plan_));
-    launch_.push_offset = launch_.staging_offset + 2 * plan_.staging_chunks * kernels::chunk_bytes;
-    launch_.barriers_offset = launch_.push_offset + (layout_.gather.push != 0 ? kernels::push_bytes : 0);
+    const gemm::SharedLayout shared = gemm::shared_layout(problem_, plan_, heap_.world());
+    launch_.stage_bytes = static_cast<std::int32_t>(shared.stage_bytes);
+    launch_.b_offset = static_cast<std::int32_t>(shared.b_offset);
+    launch_.staging_offset = static_cast<std::int32_t>(shared.staging_offset);
+    launch_.push_offset = static_cast<std::int32_t>(shared.push_offset);
+    launch_.barriers_offset = static_cast<std::int32_t>(shared.barriers_offset);
+    launch_.staging_over_ring = plan_.staging_over_ring;
+    launch_.warpgroups = gemm::multiplying_warpgroups(problem_, heap_.world());
+    launch_.load_bytes =
+        ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
+        kernels::gemm_tile_depth * 2;
   }
 
   void check_operands(const Operands& operands) const {
@@ -329,17 +334,7 @@ class Gemm::State {
     return heap_.view(buffer).base[target.rank];
   }
 
-  /// Rows that one TMA load of this CTA takes of an operand: half a tile where the cluster shares it. No more than
-  /// there are: rows beyond the matrix cost as much as others, and with 16 of 128 the loads took twice their time. What
-  /// the stage then holds in the other rows is multiplied, too, and never stored.
-  [[nodiscard]] int rows_of_a_load() const {
-    if (plan_.cluster_columns > 1) {
-      return kernels::gemm_tile_rows / 2;
-    }
-    const std::int64_t rows = std::max<std::int64_t>(layout_.a.rows, layout_.gathered.rows);
-    return static_cast<int>(
-        std::min<std::int64_t>(kernels::gemm_tile_rows, (std::max<std::int64_t>(rows, 1) + 7) / 8 * 8));
-  }
+  [[nodiscard]] int rows_of_a_load() const { return gemm::rows_of_a_load(problem_, plan_, heap_.world()); }
   [[nodiscard]] int rows_of_b_load() const {
     return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
   }

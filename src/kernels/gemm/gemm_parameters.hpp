@@ -44,19 +44,22 @@ struct GemmLaunch {
   CUtensorMap b;                  // [columns, k]
   CUtensorMap push_input;         // [rows, k] the own shard, in boxes of a pushed piece
   CUtensorMap output[max_world];  // [rows, columns] each region of the caller's own matrix
-  // What every launch reads first stands together, see warm_parameters.
   const HeapMaps* heap;
   std::int32_t rank;
   std::int32_t world;
   std::int32_t depth_blocks;  // k-blocks of a tile
-  std::int32_t stages;        // of the operand ring
+  std::int32_t stages;
   std::int32_t staging;       // chunks of 64 x 64 bf16 that each warpgroup may have under way
   std::int32_t window;        // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
   std::int32_t store_rows;    // rows x 64 columns of one such group: 16, 32 or 64
   std::uint32_t store_interval_ns;  // least time from one group to the next, 0: none
   std::uint32_t push_interval_ns;   // the same between two pieces that a CTA pushes
   std::int32_t plain;               // 1: nothing happens between sum and store in any region
-  std::int32_t stage_bytes;  // that the loads of a stage bring: fewer than it holds if A has fewer rows than a tile
+  std::int32_t stage_bytes;         // of the operand ring
+  std::int32_t b_offset;            // of B in a stage, behind A
+  std::int32_t load_bytes;          // that the loads of a stage bring: fewer than it holds if A has few rows
+  std::int32_t warpgroups;          // that multiply: 1 if no tile has more than 64 rows
+  std::int32_t staging_over_ring;   // 1: no CTA has a second tile; its results are staged where operands were
   std::int32_t multicast_a;  // cluster shares A (else B)
   std::int32_t cluster_size;
   std::int32_t staging_offset;   // in shared memory, behind the operand ring: see gemm_context.cuh

@@ -125,11 +125,14 @@ template <int TileColumns>
 class StageLoads {
  public:
   __device__ StageLoads(const GemmLaunch& launch, std::int32_t rank_in_cluster)
-      : b_(&launch.b), bytes_(static_cast<std::uint32_t>(launch.stage_bytes)), sharing_(sharing_of(launch)) {
-    a_offset_ = sharing_ == Sharing::a ? rank_in_cluster * (Stage<TileColumns>::a_bytes / 2) : 0;
-    a_rows_ = sharing_ == Sharing::a ? rank_in_cluster * (gemm_tile_rows / 2) : 0;
-    b_offset_ = Stage<TileColumns>::a_bytes;
-    if (sharing_ == Sharing::b) {
+      : b_(&launch.b),
+        bytes_(static_cast<std::uint32_t>(launch.load_bytes)),
+        sharing_(sharing_of(launch)),
+        b_offset_(launch.b_offset) {
+    if (sharing_ == Sharing::a) {
+      a_offset_ = rank_in_cluster * (Stage<TileColumns>::a_bytes / 2);
+      a_rows_ = rank_in_cluster * (gemm_tile_rows / 2);
+    } else if (sharing_ == Sharing::b) {
       b_offset_ += rank_in_cluster * (Stage<TileColumns>::b_bytes / 2);
       b_rows_ = rank_in_cluster * (TileColumns / 2);
     }
@@ -168,8 +171,8 @@ class StageLoads {
   const CUtensorMap* b_;
   const std::uint32_t bytes_;
   const Sharing sharing_;
-  std::int32_t a_offset_;  // bytes in the stage
-  std::int32_t a_rows_;    // of the tile
+  std::int32_t a_offset_ = 0;  // bytes in the stage
+  std::int32_t a_rows_ = 0;    // of the tile
   std::int32_t b_offset_;
   std::int32_t b_rows_ = 0;
 };
@@ -184,8 +187,8 @@ class Loader {
         first_(first),
         shared_(launch),
         loads_(launch, place.rank_in_cluster),
+        ring_(shared_.ring()),
         depth_blocks_(launch.depth_blocks),
-        stages_(launch.stages),
         probe_(launch.probe, shared_.probes(), place.block, SpanRole::loader) {
     probe_.start();
   }
@@ -221,12 +224,10 @@ class Loader {
 
  private:
   __device__ void load_block(const TileOperands& operands, std::int32_t block) {
-    GemmBarriers& barriers = shared_.barriers();
-    barriers.empty[position_.index].wait(position_.parity ^ 1U);
+    ring_.empty[position_.index].wait(position_.parity ^ 1U);
     probe_.delay();
-    loads_.load(operands, block * gemm_tile_depth, barriers.full[position_.index],
-                shared_.ring() + position_.index * Stage<TileColumns>::bytes);
-    position_.advance(stages_);
+    loads_.load(operands, block * gemm_tile_depth, ring_.full[position_.index], ring_.stage(position_.index));
+    position_.advance(ring_.stages);
   }
 
   __device__ void load_tile(const TileOperands& operands) {
@@ -249,9 +250,9 @@ class Loader {
   /// cluster is needed at the end of the kernel, where it would lengthen the call.
   __device__ void await_release_of_all() {
 #pragma unroll 1
-    for (std::int32_t stage = 0; stage < stages_; ++stage) {
-      shared_.barriers().empty[position_.index].wait(position_.parity ^ 1U);
-      position_.advance(stages_);
+    for (std::int32_t stage = 0; stage < ring_.stages; ++stage) {
+      ring_.empty[position_.index].wait(position_.parity ^ 1U);
+      position_.advance(ring_.stages);
     }
   }
 
@@ -260,8 +261,8 @@ class Loader {
   const schedule::GemmTile first_;
   const SharedMemory shared_;
   const StageLoads<TileColumns> loads_;
+  const OperandRing ring_;
   const std::int32_t depth_blocks_;
-  const std::int32_t stages_;
   Probe probe_;
   RingPosition position_;
 };

@@ -5,6 +5,10 @@
 //   stage s:  A [128 rows, 64]  16 KiB        warpgroup 1 multiplies rows  0 - 63,  all columns
 //             B [columns, 64]                 warpgroup 2 multiplies rows 64 - 127, all columns
 //
+// In steady state two of the stages belong to WGMMA and the others are on their way. What L2 needs to answer, 1.5 us
+// and more when all multiprocessors ask, decides how many it takes: with 6 stages a k-block of 128 x 128 took 0.42 us,
+// the multiplication alone 0.28.
+//
 // Both tiles lie in 128-byte rows with the 128-byte swizzle: what TMA writes, WGMMA's descriptors and stmatrix agree
 // on.
 
@@ -69,12 +73,23 @@ struct MultiplyAtom<16> {
   using Type = cute::SM90::GMMA::MMA_64x16x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
 };
 
-/// Sizes and addresses of one stage.
+/// Bytes of the operands of a whole tile.
 template <int TileColumns>
 struct Stage {
   static constexpr int a_bytes = gemm_tile_rows * gemm_tile_depth * 2;
   static constexpr int b_bytes = TileColumns * gemm_tile_depth * 2;
-  static constexpr int bytes = a_bytes + b_bytes;
+};
+
+/// The ring in shared memory. With few rows its stages are smaller, and more.
+struct OperandRing {
+  char* first;
+  std::int32_t stage_bytes;
+  std::int32_t b_offset;  // of B in a stage
+  std::int32_t stages;
+  TransactionBarrier* full;
+  ArrivalBarrier* empty;
+
+  [[nodiscard]] __device__ char* stage(std::int32_t index) const { return first + index * stage_bytes; }
 };
 
 /// WGMMA descriptor of a K-major operand in 128-byte swizzled rows: eight rows are one swizzle atom of 1024 bytes.
@@ -99,10 +114,10 @@ struct MainLoop {
   }
 
   /// Enqueues the four WGMMAs of one k-block; `fresh` starts a new sum.
-  __device__ static void multiply_block(float (&accumulator)[accumulators], const char* stage, int row_half,
+  __device__ static void multiply_block(float (&accumulator)[accumulators], const char* a_half, const char* b_block,
                                         bool fresh) {
-    const std::uint64_t a = operand_descriptor(stage + row_half * (Stage<TileColumns>::a_bytes / 2));
-    const std::uint64_t b = operand_descriptor(stage + Stage<TileColumns>::a_bytes);
+    const std::uint64_t a = operand_descriptor(a_half);
+    const std::uint64_t b = operand_descriptor(b_block);
     cute::warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < gemm_tile_depth / 16; ++step) {
@@ -123,33 +138,23 @@ struct MainLoop {
 
   /// Multiplies all k-blocks of a tile. A stage is released one block late: WGMMA of the next block is then queued
   /// already.
-  __device__ static void multiply(float (&accumulator)[accumulators], const char* ring, TransactionBarrier* full,
-                                  ArrivalBarrier* empty, RingPosition& position, std::int32_t stages,
+  __device__ static void multiply(float (&accumulator)[accumulators], const OperandRing& ring, RingPosition& position,
                                   std::int32_t blocks, int row_half, std::uint32_t cluster_size) {
     std::int32_t previous = -1;
     for (std::int32_t block = 0; block < blocks; ++block) {
-      full[position.index].wait(position.parity);
-      multiply_block(accumulator, ring + position.index * Stage<TileColumns>::bytes, row_half, block == 0);
+      ring.full[position.index].wait(position.parity);
+      const char* stage = ring.stage(position.index);
+      multiply_block(accumulator, stage + row_half * (Stage<TileColumns>::a_bytes / 2), stage + ring.b_offset,
+                     block == 0);
       if (previous >= 0) {
         cute::warpgroup_wait<1>();
-        release(empty, previous, cluster_size);
+        release(ring.empty, previous, cluster_size);
       }
       previous = position.index;
-      position.advance(stages);
+      position.advance(ring.stages);
     }
     cute::warpgroup_wait<0>();
-    release(empty, previous, cluster_size);
-  }
-
-  /// Lets all k-blocks of a tile pass: for a warpgroup whose rows lie beyond the matrix.
-  __device__ static void pass(TransactionBarrier* full, ArrivalBarrier* empty, RingPosition& position,
-                              std::int32_t stages, std::int32_t blocks, std::uint32_t cluster_size) {
-#pragma unroll 1
-    for (std::int32_t block = 0; block < blocks; ++block) {
-      full[position.index].wait(position.parity);
-      release(empty, position.index, cluster_size);
-      position.advance(stages);
-    }
+    release(ring.empty, previous, cluster_size);
   }
 };
 

@@ -40,10 +40,10 @@ class MultiplyWarpgroup {
 #pragma unroll 1
     for (std::int32_t index = place_.cluster; index < launch_.schedule.cluster_tiles(); index += place_.clusters) {
       begin_span();
-      MainLoop<TileColumns>::multiply(accumulator, shared_.ring(), shared_.barriers().full, shared_.barriers().empty,
-                                      position, launch_.stages, launch_.depth_blocks, half_,
+      MainLoop<TileColumns>::multiply(accumulator, shared_.ring(), position, launch_.depth_blocks, half_,
                                       static_cast<std::uint32_t>(launch_.cluster_size));
       end_span(SpanKind::main_loop, index);
+      await_other_half();
       begin_span();
       finish_tile(accumulator, shared_.tiles().tile[number++ % TileRing::places]);
       end_span(SpanKind::stage_tile, index);
@@ -64,6 +64,13 @@ class MultiplyWarpgroup {
   __device__ void end_span(SpanKind kind, std::int32_t tile) {
     if (leader()) {
       probe_.end(kind, tile);
+    }
+  }
+
+  /// Before results are staged where the other warpgroup's operands may still lie.
+  __device__ void await_other_half() const {
+    if (launch_.staging_over_ring != 0 && launch_.warpgroups == 2) {
+      asm volatile("bar.sync 3, 256;" ::: "memory");
     }
   }
 

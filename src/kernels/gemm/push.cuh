@@ -51,39 +51,37 @@ class PushWarp {
     probe_.start();
   }
 
+  /// The own shard may be read at once.
+  __device__ void load_first() {
+    first_ = next_inside(place_.block);
+    if (exists(first_)) {
+      load(first_, 0);
+    }
+  }
+
+  /// Each piece is counted before the next one is sent. With one more under way they left no faster, and the first
+  /// chunk was complete two microseconds later.
   __device__ void run() {
     epoch_ = read_epoch(context_);
-    PushPiece piece = next_inside(place_.block);
-    PushPiece before{};
-    if (exists(piece)) {
-      load(piece, 0);
-    }
     if (!await_peers_entry(launch_, context_, epoch_, launch_.gather.buffers == 2 ? 1U : 0U)) {
-      await_first_load(piece);
+      await_first_load();
       return;
     }
-    std::uint32_t use = 0;
-    for (; exists(piece); ++use) {
+    PushPiece piece = first_;
+#pragma unroll 1
+    for (std::uint32_t use = 0; exists(piece); ++use) {
       shared_.barriers().pushed[use % 2U].wait(use / 2U % 2U);
       await_interval();
       probe_.begin();
       send(piece, use % 2U);
-      probe_.end(SpanKind::push_chunk, piece.chunk);
       const PushPiece following = next_inside(piece.number + place_.blocks);
       if (exists(following)) {
-        cute::tma_store_wait<1>();  // the piece before has left its place
         load(following, (use + 1U) % 2U);
       }
-      if (use > 0) {
-        await_bulk_stores_but_one();
-        count(before);  // while this piece is on its way
-      }
-      before = piece;
-      piece = following;
-    }
-    if (use > 0) {
       await_bulk_stores();
-      count(before);
+      probe_.end(SpanKind::push_chunk, piece.chunk);
+      count(piece);
+      piece = following;
     }
   }
 
@@ -107,8 +105,8 @@ class PushWarp {
   }
 
   /// No CTA may end with a load under way.
-  __device__ void await_first_load(const PushPiece& piece) {
-    if (exists(piece)) {
+  __device__ void await_first_load() {
+    if (exists(first_)) {
       shared_.barriers().pushed[0].wait(0);
     }
   }
@@ -116,8 +114,6 @@ class PushWarp {
   [[nodiscard]] __device__ bool exists(const PushPiece& piece) const {
     return piece.number < push_pieces(launch_.gather);
   }
-
-  __device__ static void await_bulk_stores_but_one() { asm volatile("cp.async.bulk.wait_group 1;" ::: "memory"); }
 
   /// Pieces keep below the drain rate, or the operands of the same multiprocessor queue behind them.
   __device__ void await_interval() {
@@ -141,8 +137,9 @@ class PushWarp {
     fence_async_proxy();
     const GatherParameters& gather = launch_.gather;
     const auto flag = static_cast<std::uint32_t>(launch_.rank * gather.row_chunks * gather.depth_chunks + piece.chunk);
+    fence_release();
     for (std::int32_t step = 1; step < launch_.world; ++step) {
-      add_release(launch_.signals[(launch_.rank + step) % launch_.world] + SignalPad::tile_flags + flag, 1U);
+      add_relaxed(launch_.signals[(launch_.rank + step) % launch_.world] + SignalPad::tile_flags + flag, 1U);
     }
   }
 
@@ -151,15 +148,9 @@ class PushWarp {
   const SharedMemory shared_;
   const GemmContext& context_;
   Probe probe_;
+  PushPiece first_{};
   std::uint64_t next_ns_ = 0;
   std::uint32_t epoch_ = 0;
 };
-
-template <class Probe>
-__device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& place) {
-  if (launch.gather.push != 0 && launch.world > 1) {
-    PushWarp<Probe>(launch, place).run();
-  }
-}
 
 }  // namespace xstage::kernels

@@ -27,7 +27,8 @@ class StoreWarp {
     if (launch_.world > 1) {
       epoch_ = read_epoch(context_);
     }
-    for (std::int32_t index = place_.cluster; index < launch_.schedule.cluster_tiles(); index += place_.clusters) {
+    const std::int32_t tiles = half_ < launch_.warpgroups ? launch_.schedule.cluster_tiles() : 0;
+    for (std::int32_t index = place_.cluster; index < tiles; index += place_.clusters) {
       const schedule::GemmTile tile = launch_.schedule.tile(index, place_.rank_in_cluster);
       const GemmRegionTarget& target = launch_.target[tile.region];
       number_ = index;
@@ -243,12 +244,13 @@ class StoreWarp {
     }
   }
 
-  /// All stores of the half tile have been performed at their destination: only then may its flag leave.
+  /// All stores of the half tile have been performed at their destination: only then may its flags leave.
   __device__ void await_arrival() {
     probe_.begin();
     await_bulk_stores();
     fence_async_proxy();
     probe_.end(SpanKind::store_arrival, number_);
+    fence_release();
   }
 
   __device__ void signal_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target, std::int32_t rank) {
@@ -258,7 +260,7 @@ class StoreWarp {
     probe_.delay();
     std::uint32_t* flag =
         launch_.signals[rank] + SignalPad::tile_flags + target.signal_begin + half_tile(launch_.schedule, tile, half_);
-    store_release(flag, epoch_);
+    store_relaxed(flag, epoch_);
   }
 
   /// Everything has left; tells the peers that expect results here.
@@ -268,9 +270,10 @@ class StoreWarp {
     }
     await_bulk_stores();
     fence_async_proxy();
+    fence_release();
     for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
       if (peer != launch_.rank) {
-        add_release(
+        add_relaxed(
             launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank), 1U);
       }
     }
