@@ -126,6 +126,7 @@ void bind_plan(nb::module_& module) {
   nb::class_<Plan>(module, "Plan", "The numbers that a kernel is launched with; see include/xstage/plan.hpp.")
       .def_rw("window", &Plan::window)
       .def_rw("staging_chunks", &Plan::staging_chunks)
+      .def_rw("staging_over_ring", &Plan::staging_over_ring)
       .def_rw("tile_columns", &Plan::tile_columns)
       .def_rw("cluster_rows", &Plan::cluster_rows)
       .def_rw("cluster_columns", &Plan::cluster_columns)

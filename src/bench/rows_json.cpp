@@ -28,6 +28,7 @@ Json plan_json(const Plan& plan) {
           {"store_interval_ns", plan.store_interval_ns},
           {"push_interval_ns", plan.push_interval_ns},
           {"staging_chunks", plan.staging_chunks},
+          {"staging_over_ring", plan.staging_over_ring},
           {"tile_columns", plan.tile_columns},
           {"cluster", fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns)},
           {"stages", plan.stages},

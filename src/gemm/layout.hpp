@@ -70,6 +70,9 @@ struct Layout {
 /// The plan with every field that was left to the rule filled in.
 [[nodiscard]] Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors);
 
+/// A complete plan for fewer CTAs than `issuers`: one of them may have several tiles.
+[[nodiscard]] Plan with_own_staging(const Problem& problem, Plan plan, int world);
+
 [[nodiscard]] Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world);
 
 /// Where things lie in the shared memory of one CTA, in bytes; kernels/gemm/gemm_context.cuh has the picture.

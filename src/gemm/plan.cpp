@@ -134,8 +134,8 @@ int multiplying_warpgroups(const Problem& problem, int world) {
 }
 
 /// Half a tile where the cluster shares A, and no more rows than there are: those beyond the matrix cost as much as
-/// others, and with 16 of 128 the loads took twice their time. What a stage then holds in other rows is multiplied, too,
-/// and never stored.
+/// others, and with 16 of 128 the loads took twice their time. What a stage then holds in other rows is multiplied,
+/// too, and never stored.
 int rows_of_a_load(const Problem& problem, const Plan& plan, int world) {
   if (plan.cluster_columns > 1) {
     return kernels::gemm_tile_rows / 2;
@@ -193,6 +193,9 @@ void choose_tiles(const Problem& problem, Plan& plan, const LocalShape& shape, i
   }
   if (row_tiles(shape) < 2) {
     plan.cluster_rows = 1;  // sharing A between columns was slower: A is small, and one more CTA has to be waited for
+  } else if (plan.tile_columns == 64) {
+    plan.cluster_rows = 1;  // the larger operand of such a tile is A: 1024 x 1024 x 1024 took 6.6 us, sharing B 7.0
+    plan.cluster_columns = 2;
   }
 }
 
@@ -206,15 +209,17 @@ void choose_reduction(const Problem& problem, Plan& plan) {
 }
 
 /// One or two waves have no local tiles to start with that would cover the arrival: rows arrive along k instead, faster
-/// than they are consumed, in eight chunks (with more the looks at flags cost time, with fewer the first one is late).
+/// than they are consumed, in eight or sixteen chunks (with more the looks at flags cost time, with fewer the first one
+/// is late).
 /// Nothing leaves for a peer from staging, but late rows ask for a deep ring. With several waves whole rows are enough.
 void choose_gather(const Problem& problem, Plan& plan, const LocalShape& shape, int multiprocessors) {
   const std::int64_t tiles = row_tiles(shape) * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
   if (tiles > std::int64_t{2} * multiprocessors) {
     return;
   }
-  const std::int64_t eighth = (problem.k / 8 + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth;
-  plan.chunk_depth = static_cast<int>(std::max<std::int64_t>(eighth, 1)) * kernels::gemm_tile_depth;
+  const std::int64_t chunks = (tiles <= multiprocessors ? 16 : 8) * std::int64_t{kernels::gemm_tile_depth};
+  plan.chunk_depth =
+      static_cast<int>(std::max<std::int64_t>((problem.k + chunks - 1) / chunks, 1)) * kernels::gemm_tile_depth;
   if (plan.tile_columns == 256 && !problem.gated && tiles > multiprocessors) {
     plan.staging_chunks = 1;
   }
@@ -280,6 +285,15 @@ bool may_stage_over_ring(const Problem& problem, const Plan& plan, int world, in
   return most_tiles * plan.cluster_rows * plan.cluster_columns <= plan.issuers && (world == 1 || !waits_for_partials);
 }
 
+/// As many stages as fit beside the rest.
+int stages_that_fit(const Problem& problem, Plan plan, int world) {
+  plan.stages = 0;
+  const SharedLayout without_ring = shared_layout(problem, plan, world);
+  const std::int64_t staging_in_ring = plan.staging_over_ring == 1 ? without_ring.push_offset : 0;
+  const std::int64_t left = shared_memory_limit - (without_ring.bytes - staging_in_ring);
+  return static_cast<int>(std::clamp<std::int64_t>(left / without_ring.stage_bytes, 0, kernels::max_stages));
+}
+
 /// CTAs, and what each does with its shared memory.
 void complete_occupancy(const Problem& problem, Plan& plan, int world, int multiprocessors) {
   const int cluster = plan.cluster_rows * plan.cluster_columns;
@@ -297,10 +311,7 @@ void complete_occupancy(const Problem& problem, Plan& plan, int world, int multi
     plan.staging_over_ring = possible ? 1 : 0;
   }
   if (plan.stages == 0) {
-    const SharedLayout without_ring = shared_layout(problem, plan, world);
-    const std::int64_t staging = plan.staging_over_ring == 1 ? without_ring.push_offset : 0;
-    const std::int64_t left = shared_memory_limit - (without_ring.bytes - staging);
-    plan.stages = static_cast<int>(std::clamp<std::int64_t>(left / without_ring.stage_bytes, 0, kernels::max_stages));
+    plan.stages = stages_that_fit(problem, plan, world);
   }
 }
 
@@ -321,6 +332,12 @@ Plan complete_plan(const Problem& problem, Plan plan, int world, int multiproces
     throw InputError(fmt::format("plan: {} stages and {} staging chunks take {} bytes of shared memory: at most {}",
                                  plan.stages, plan.staging_chunks, bytes, shared_memory_limit));
   }
+  return plan;
+}
+
+Plan with_own_staging(const Problem& problem, Plan plan, int world) {
+  plan.staging_over_ring = 0;
+  plan.stages = std::min(plan.stages, stages_that_fit(problem, plan, world));
   return plan;
 }
 

@@ -101,8 +101,8 @@ __device__ inline void await_end_of_call(const GemmLaunch& launch, const GemmPla
     await_peers_done(launch, place, epoch);
   }
   if (launch.waits_sent != 0) {
-    wait_at_least(SharedMemory(launch).context().waits, {WaitSite::copies_sent, launch.rank, 0, epoch}, own_signal(launch, SignalPad::sent),
-                  epoch);
+    wait_at_least(SharedMemory(launch).context().waits, {WaitSite::copies_sent, launch.rank, 0, epoch},
+                  own_signal(launch, SignalPad::sent), epoch);
   }
 }
 

@@ -148,6 +148,14 @@ class Gemm::State {
     blocks_ = blocks;
   }
 
+  /// Virtual ranks share the multiprocessors: what a plan arranges for one tile a CTA may then be impossible.
+  void plan_for_blocks(int blocks) {
+    if (blocks < plan_.issuers && plan_.staging_over_ring == 1) {
+      plan_ = gemm::with_own_staging(problem_, plan_, heap_.world());
+      place_shared_memory();
+    }
+  }
+
   /// Parameters for these operands; the maps are made anew only when an address changes.
   const GemmLaunch& prepare(const Operands& operands) {
     check();
@@ -269,7 +277,6 @@ class Gemm::State {
     launch_.world = heap_.world();
     launch_.depth_blocks =
         static_cast<std::int32_t>((layout_.a.columns + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth);
-    launch_.stages = plan_.stages;
     launch_.staging = plan_.staging_chunks;
     launch_.window = plan_.window;
     launch_.store_rows = plan_.store_rows;
@@ -301,6 +308,7 @@ class Gemm::State {
   /// See SharedMemory in gemm_context.cuh.
   void place_shared_memory() {
     const gemm::SharedLayout shared = gemm::shared_layout(problem_, plan_, heap_.world());
+    launch_.stages = plan_.stages;
     launch_.stage_bytes = static_cast<std::int32_t>(shared.stage_bytes);
     launch_.b_offset = static_cast<std::int32_t>(shared.b_offset);
     launch_.staging_offset = static_cast<std::int32_t>(shared.staging_offset);
@@ -459,22 +467,23 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
     throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
                                  ranks.size(), operands.size()));
   }
-  std::vector<GemmLaunch> launches;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank]->state_->copies() != nullptr) {
-      throw InputError("virtual ranks gather by push only: copies would need a launch for each rank");
-    }
-    launches.push_back(ranks[rank]->state_->prepare(operands[rank]));
-  }
   State& first = *ranks[0]->state_;
   const cuda::CurrentDevice current(first.heap().device());
   // All ranks share the multiprocessors: each gets its part, in whole clusters.
   const int cluster = first.plan().cluster_rows * first.plan().cluster_columns;
   const int share = multiprocessors(first.heap().device()) / static_cast<int>(ranks.size()) / cluster * cluster;
-  const kernels::GemmLaunchShape shape = first.shape(std::min(share, first.plan().issuers));
-  for (Gemm* rank : ranks) {
-    rank->state_->fix_blocks(shape.blocks);
+  const int blocks = std::min(share, first.plan().issuers);
+  std::vector<GemmLaunch> launches;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    State& state = *ranks[rank]->state_;
+    if (state.copies() != nullptr) {
+      throw InputError("virtual ranks gather by push only: copies would need a launch for each rank");
+    }
+    state.fix_blocks(blocks);
+    state.plan_for_blocks(blocks);
+    launches.push_back(state.prepare(operands[rank]));
   }
+  const kernels::GemmLaunchShape shape = first.shape(blocks);
   kernels::launch_virtual_gemm(first.upload(launches, stream), first.heap().world(), shape, stream);
 }
 

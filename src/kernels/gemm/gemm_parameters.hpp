@@ -49,9 +49,9 @@ struct GemmLaunch {
   std::int32_t world;
   std::int32_t depth_blocks;  // k-blocks of a tile
   std::int32_t stages;
-  std::int32_t staging;       // chunks of 64 x 64 bf16 that each warpgroup may have under way
-  std::int32_t window;        // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
-  std::int32_t store_rows;    // rows x 64 columns of one such group: 16, 32 or 64
+  std::int32_t staging;     // chunks of 64 x 64 bf16 that each warpgroup may have under way
+  std::int32_t window;      // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
+  std::int32_t store_rows;  // rows x 64 columns of one such group: 16, 32 or 64
   std::uint32_t store_interval_ns;  // least time from one group to the next, 0: none
   std::uint32_t push_interval_ns;   // the same between two pieces that a CTA pushes
   std::int32_t plain;               // 1: nothing happens between sum and store in any region
@@ -60,12 +60,12 @@ struct GemmLaunch {
   std::int32_t load_bytes;          // that the loads of a stage bring: fewer than it holds if A has few rows
   std::int32_t warpgroups;          // that multiply: 1 if no tile has more than 64 rows
   std::int32_t staging_over_ring;   // 1: no CTA has a second tile; its results are staged where operands were
-  std::int32_t multicast_a;  // cluster shares A (else B)
+  std::int32_t multicast_a;         // cluster shares A (else B)
   std::int32_t cluster_size;
   std::int32_t staging_offset;   // in shared memory, behind the operand ring: see gemm_context.cuh
   std::int32_t push_offset;      // pieces of a pushed shard
   std::int32_t barriers_offset;  // and behind them what roles share
-  std::int32_t slot_rows;    // rows from one source's slot to the next
+  std::int32_t slot_rows;        // rows from one source's slot to the next
   std::int32_t own_rows;
   std::int32_t waits_done;  // 1: results arrive here from peers; the call ends when all have
   std::int32_t waits_sent;  // 1: the copy engine's transfers must have left

@@ -99,8 +99,8 @@ class ArrivalGate {
       }
       next_ += chunk_depth;
     } else {
-      next_ += chunk_depth *
-               wait_for_chunks(launch_, context_, read_epoch(context_), target, tile, depth / chunk_depth);
+      next_ +=
+          chunk_depth * wait_for_chunks(launch_, context_, read_epoch(context_), target, tile, depth / chunk_depth);
     }
   }
 

@@ -59,33 +59,56 @@ class PushWarp {
     }
   }
 
-  /// Each piece is counted before the next one is sent. With one more under way they left no faster, and the first
-  /// chunk was complete two microseconds later.
+  /// The first piece is counted at once, since a peer may wait for it; further ones in pairs, since the fence before a
+  /// flag takes as long as the way of a piece, or longer.
   __device__ void run() {
     epoch_ = read_epoch(context_);
     if (!await_peers_entry(launch_, context_, epoch_, launch_.gather.buffers == 2 ? 1U : 0U)) {
       await_first_load();
       return;
     }
+    take_turn();
     PushPiece piece = first_;
-#pragma unroll 1
-    for (std::uint32_t use = 0; exists(piece); ++use) {
-      shared_.barriers().pushed[use % 2U].wait(use / 2U % 2U);
-      await_interval();
-      probe_.begin();
-      send(piece, use % 2U);
-      const PushPiece following = next_inside(piece.number + place_.blocks);
-      if (exists(following)) {
-        load(following, (use + 1U) % 2U);
-      }
-      await_bulk_stores();
-      probe_.end(SpanKind::push_chunk, piece.chunk);
-      count(piece);
-      piece = following;
+    for (int together = 1; exists(piece); together = 2) {
+      piece = push_together(piece, together);
     }
   }
 
  private:
+  /// Sends `most` pieces, 1 or 2, the first of which is loaded; counts them when they have arrived. The next one.
+  __device__ PushPiece push_together(const PushPiece& first, int most) {
+    probe_.begin();
+    PushPiece following = send_next(first);
+    const bool two = most == 2 && exists(following);
+    const std::int32_t second_chunk = following.chunk;
+    if (two) {
+      following = send_next(following);
+    }
+    await_bulk_stores();
+    probe_.end(SpanKind::push_chunk, first.chunk);
+    fence_async_proxy();
+    fence_release();
+    count(first.chunk);
+    if (two) {
+      count(second_chunk);
+    }
+    return following;
+  }
+
+  /// Sends a piece that is loaded, loads the one after it.
+  __device__ PushPiece send_next(const PushPiece& piece) {
+    shared_.barriers().pushed[use_ % 2U].wait(use_ / 2U % 2U);
+    await_interval();
+    send(piece, use_ % 2U);
+    ++use_;
+    const PushPiece following = next_inside(piece.number + place_.blocks);
+    if (exists(following)) {
+      cute::tma_store_wait<1>();  // the piece before has left its place
+      load(following, use_ % 2U);
+    }
+    return following;
+  }
+
   /// The first piece from `number` on that this CTA pushes and that is not beyond the shard.
   __device__ PushPiece next_inside(std::int32_t number) const {
     const std::int32_t depth = launch_.depth_blocks * gemm_tile_depth;
@@ -115,6 +138,14 @@ class PushWarp {
     return piece.number < push_pieces(launch_.gather);
   }
 
+  /// CTAs begin one after the other, in the order of their pieces. All at once, the first pieces of all would share the
+  /// link, and the first chunk, which the peers wait for, would be as late as the last of them.
+  __device__ void take_turn() {
+    const std::uint64_t interval = launch_.push_interval_ns;
+    next_ns_ = global_nanoseconds() +
+               interval * static_cast<std::uint64_t>(place_.block) / static_cast<std::uint64_t>(place_.blocks);
+  }
+
   /// Pieces keep below the drain rate, or the operands of the same multiprocessor queue behind them.
   __device__ void await_interval() {
     while (global_nanoseconds() < next_ns_) {
@@ -132,12 +163,10 @@ class PushWarp {
     cute::tma_store_arrive();
   }
 
-  /// All peers have the piece: counts it in its chunk there.
-  __device__ void count(const PushPiece& piece) {
-    fence_async_proxy();
+  /// All peers have a piece of this chunk.
+  __device__ void count(std::int32_t chunk) {
     const GatherParameters& gather = launch_.gather;
-    const auto flag = static_cast<std::uint32_t>(launch_.rank * gather.row_chunks * gather.depth_chunks + piece.chunk);
-    fence_release();
+    const auto flag = static_cast<std::uint32_t>(launch_.rank * gather.row_chunks * gather.depth_chunks + chunk);
     for (std::int32_t step = 1; step < launch_.world; ++step) {
       add_relaxed(launch_.signals[(launch_.rank + step) % launch_.world] + SignalPad::tile_flags + flag, 1U);
     }
@@ -149,6 +178,7 @@ class PushWarp {
   const GemmContext& context_;
   Probe probe_;
   PushPiece first_{};
+  std::uint32_t use_ = 0;  // of the two places
   std::uint64_t next_ns_ = 0;
   std::uint32_t epoch_ = 0;
 };
