@@ -117,6 +117,8 @@ Case make_case(const gemm::Problem& problem, int ranks, AllReduceAlgorithm all_r
   gemm::check_problem(problem, ranks);
   Plan plan = gemm::make_plan(problem, ranks, multiprocessors());
   plan.all_reduce = all_reduce;
+  plan.staging_over_ring = -1;  // what the rule chose for its own reduction
+  plan.stages = 0;
   if (!plan_allowed(problem, plan)) {
     plan.tile_columns = 128;
     plan.staging_chunks = 2;

@@ -356,6 +356,7 @@ TEST(AllGatherGemm, ByCopyEngineOnTwoGpus) {
     expect_right(copy_engine_case(m, 520, 128, 0), {0, 1}, 3, ++seed);
     expect_right(copy_engine_case(m, 520, 256, 192), {0, 1}, 3, ++seed);
   }
+  expect_right(copy_engine_case(6000, 136, 256, 64), {0, 1}, 3, ++seed);  // several tiles for each CTA
 }
 
 TEST(AllGatherGemm, ReplaysOfCopiesInAGraphOnTwoGpus) {
