@@ -1,0 +1,110 @@
+#pragma once
+// The two matrix products of attention, as one warpgroup issues them. Both are asynchronous: cute::warpgroup_wait ends
+// them.
+//
+//   scores [64, keys]      = query [64, head_dim] (shared, K-major) x key [keys, head_dim] (shared, K-major)
+//   output [64, head_dim] += probabilities [64, keys] (registers)   x value [keys, head_dim] (shared, head_dim-major)
+
+// The configuration comes first: without it the atoms below compile to a run-time assertion.
+#include <cute/arch/config.hpp>
+//
+#include <cutlass/numeric_types.h>
+#include <cute/arch/mma_sm90.hpp>
+#include <cute/arch/mma_sm90_desc.hpp>
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/attention/attention_tile.hpp"
+
+namespace xstage::kernels {
+
+template <class Element, int Keys>
+using ScoreAtom = decltype(cute::SM90::GMMA::ss_op_selector<
+                           Element, Element, float, cute::Shape<cute::_64, cute::Int<Keys>, cute::_16>,
+                           cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>());
+template <class Element, int HeadDim>
+using OutputAtom = decltype(cute::SM90::GMMA::rs_op_selector<
+                            Element, Element, float, cute::Shape<cute::_64, cute::Int<HeadDim>, cute::_16>,
+                            cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::MN>());
+
+/// Descriptor of an operand in 128-byte swizzled rows. `leading_bytes` matters for operands that are not K-major: how
+/// far it is to the next 64 of them.
+__device__ inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address, int leading_bytes) {
+  cute::GmmaDescriptor descriptor;
+  descriptor.bitfield.start_address_ = static_cast<std::uint16_t>(shared_address >> 4U);
+  descriptor.bitfield.layout_type_ = 1;  // 128-byte swizzle
+  descriptor.bitfield.leading_byte_offset_ = static_cast<std::uint16_t>(leading_bytes >> 4);
+  descriptor.bitfield.stride_byte_offset_ = 1024 >> 4;  // eight rows, one swizzle atom
+  descriptor.bitfield.base_offset_ = 0;
+  return descriptor;
+}
+
+template <class Tile, class Element>
+struct AttentionProducts {
+  static constexpr int score_values = Tile::block_keys / 2;  // of one thread: 64 x keys over 128 threads
+  static constexpr int output_values = Tile::head_dim / 2;
+  static constexpr int pairs = Tile::block_keys / 4;  // of probabilities
+  using Scores = float (&)[score_values];
+  using Output = float (&)[output_values];
+  using Probabilities = std::uint32_t (&)[pairs];
+
+  /// `query`: first of this warpgroup's 64 rows in shared memory.
+  __device__ static void multiply_scores(Scores scores, std::uint32_t query, std::uint32_t key) {
+    const std::uint64_t query_rows = swizzled_descriptor(query, 0);
+    const std::uint64_t key_rows = swizzled_descriptor(key, 0);
+    fence(scores);
+    cute::warpgroup_arrive();
+#pragma unroll
+    for (int step = 0; step < Tile::head_dim / 16; ++step) {
+      // 16 elements further are 32 bytes, in the descriptor's unit of 16.
+      const int half = step / 4;
+      const int within = 2 * (step % 4);
+      score_step(scores, query_rows + static_cast<std::uint64_t>(half * (Tile::query_half_bytes >> 4) + within),
+                 key_rows + static_cast<std::uint64_t>(half * (Tile::block_half_bytes >> 4) + within),
+                 step == 0 ? cute::SM90::GMMA::ScaleOut::Zero : cute::SM90::GMMA::ScaleOut::One,
+                 std::make_index_sequence<score_values>{});
+    }
+    cute::warpgroup_commit_batch();
+    fence(scores);
+  }
+
+  __device__ static void multiply_output(Output output, Probabilities probabilities, std::uint32_t value) {
+    const std::uint64_t value_rows = swizzled_descriptor(value, Tile::block_half_bytes);
+    fence(output);
+    fence(probabilities);
+    cute::warpgroup_arrive();
+#pragma unroll
+    for (int step = 0; step < Tile::block_keys / 16; ++step) {
+      output_step(output, &probabilities[4 * step], value_rows + static_cast<std::uint64_t>(step * (16 * 128 >> 4)),
+                  std::make_index_sequence<output_values>{});
+    }
+    cute::warpgroup_commit_batch();
+    fence(output);
+  }
+
+  /// The compiler must not move uses of registers over the products that still read or write them.
+  template <class Value, int Count>
+  __device__ static void fence(Value (&values)[Count]) {
+#pragma unroll
+    for (int index = 0; index < Count; ++index) {
+      cute::warpgroup_fence_operand(values[index]);
+    }
+  }
+
+ private:
+  template <std::size_t... Index>
+  __device__ static void score_step(Scores scores, std::uint64_t query, std::uint64_t key,
+                                    cute::SM90::GMMA::ScaleOut scale, std::index_sequence<Index...>) {
+    ScoreAtom<Element, Tile::block_keys>::fma(query, key, scores[Index]..., scale);
+  }
+
+  template <std::size_t... Index>
+  __device__ static void output_step(Output output, const std::uint32_t* pair, std::uint64_t value,
+                                     std::index_sequence<Index...>) {
+    OutputAtom<Element, Tile::head_dim>::fma(pair[0], pair[1], pair[2], pair[3], value, output[Index]...,
+                                             cute::SM90::GMMA::ScaleOut::One);
+  }
+};
+
+}  // namespace xstage::kernels

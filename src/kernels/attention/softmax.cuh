@@ -1,0 +1,107 @@
+#pragma once
+// Softmax over keys that come block by block. A thread holds parts of two rows, r and r + 8:
+//   scores[4 * block + 2 * i + j]  is  row  16 * warp + lane / 4 + 8 * i,  key  8 * block + 2 * (lane % 4) + j
+// A row's four threads agree on its maximum in every block; its sum stays in four parts until the end.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cutlass/numeric_types.h>
+
+#include <cstdint>
+
+namespace xstage::kernels {
+
+__device__ inline float power_of_two(float exponent) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
+  return result;
+}
+
+__device__ inline float quad_maximum(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFU, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xFFFFFFFFU, value, 2));
+}
+
+__device__ inline float quad_sum(float value) {
+  value += __shfl_xor_sync(0xFFFFFFFFU, value, 1);
+  return value + __shfl_xor_sync(0xFFFFFFFFU, value, 2);
+}
+
+template <class Element>
+__device__ inline std::uint32_t pack_pair(float low, float high) {
+  if constexpr (std::is_same_v<Element, cutlass::bfloat16_t>) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const std::uint32_t*>(&pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const std::uint32_t*>(&pair);
+  }
+}
+
+template <int Values>
+class OnlineSoftmax {
+ public:
+  using Scores = float (&)[Values];
+
+  __device__ explicit OnlineSoftmax(float scale_log2) : scale_(scale_log2) {}
+
+  __device__ void start() {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      maximum_[row] = -INFINITY;
+      sum_[row] = 0.0F;
+    }
+  }
+
+  /// Scores become powers of two relative to the row's maximum so far. `correction` is what earlier results of the two
+  /// rows must be multiplied by, now that the maximum may have grown.
+  __device__ void next_block(Scores scores, float (&correction)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
+      // A row that sees no key so far: any finite number keeps -inf - -inf away.
+      const float reference = maximum == -INFINITY ? 0.0F : maximum * scale_;
+      correction[row] = power_of_two(maximum_[row] * scale_ - reference);
+      maximum_[row] = maximum;
+      float even = sum_[row] * correction[row];
+      float odd = 0.0F;
+#pragma unroll
+      for (int block = 0; block < Values / 4; ++block) {
+        float& first = scores[4 * block + 2 * row];
+        float& second = scores[4 * block + 2 * row + 1];
+        first = power_of_two(first * scale_ - reference);
+        second = power_of_two(second * scale_ - reference);
+        even += first;
+        odd += second;
+      }
+      sum_[row] = even + odd;
+    }
+  }
+
+  /// Of all keys; the four threads of a row get the same.
+  __device__ float total(int row) const { return quad_sum(sum_[row]); }
+
+  /// Natural logarithm of the sum of the exponentials, from `total`.
+  __device__ float log_sum_exp(int row, float total) const {
+    constexpr float log_of_2 = 0.69314718F;
+    return total > 0.0F ? maximum_[row] * scale_ * log_of_2 + __logf(total) : -INFINITY;
+  }
+
+ private:
+  __device__ static float block_maximum(Scores scores, int row) {
+    float even = scores[2 * row];
+    float odd = scores[2 * row + 1];
+#pragma unroll
+    for (int block = 1; block < Values / 4; ++block) {
+      even = fmaxf(even, scores[4 * block + 2 * row]);
+      odd = fmaxf(odd, scores[4 * block + 2 * row + 1]);
+    }
+    return fmaxf(even, odd);
+  }
+
+  const float scale_;
+  float maximum_[2];
+  float sum_[2];
+};
+
+}  // namespace xstage::kernels
