@@ -35,18 +35,20 @@ struct AttentionWork {
 
 class AttentionSchedule {
  public:
-  XSTAGE_HOST_DEVICE void start(const AttentionShape& shape, std::int32_t tile_rows, std::int32_t block_keys) {
+  XSTAGE_HOST_DEVICE void start(const AttentionShape& shape, std::int32_t tile_rows, std::int32_t block_keys,
+                                std::int32_t cluster_size) {
     shape_ = shape;
     tile_rows_ = tile_rows;
     block_keys_ = block_keys;
-    row_tiles_ = (shape.rows + tile_rows - 1) / tile_rows;
+    cluster_size_ = cluster_size;
+    row_tiles_ = (shape.rows + tile_rows * cluster_size - 1) / (tile_rows * cluster_size);
     key_blocks_ = (shape.keys + block_keys - 1) / block_keys;
   }
 
   XSTAGE_HOST_DEVICE const AttentionShape& shape() const { return shape_; }
   XSTAGE_HOST_DEVICE std::int32_t tiles() const { return row_tiles_ * shape_.heads * shape_.sequences; }
 
-  XSTAGE_HOST_DEVICE AttentionWork work(std::int32_t index) const {
+  XSTAGE_HOST_DEVICE AttentionWork work(std::int32_t index, std::int32_t rank_in_cluster) const {
     AttentionWork work;
     work.block_begin = 0;
     work.block_end = 0;
@@ -63,10 +65,10 @@ class AttentionSchedule {
     if (shape_.causal != 0) {
       row_tile = row_tiles_ - 1 - row_tile;
     }
-    work.row = row_tile * tile_rows_;
+    work.row = (row_tile * cluster_size_ + rank_in_cluster) * tile_rows_;
     work.block_end = key_blocks_;
     if (shape_.causal != 0) {
-      const std::int32_t seen = work.row + tile_rows_;
+      const std::int32_t seen = (row_tile + 1) * cluster_size_ * tile_rows_;
       const std::int32_t blocks = (seen + block_keys_ - 1) / block_keys_;
       work.block_end = blocks < key_blocks_ ? blocks : key_blocks_;
     }
@@ -77,6 +79,7 @@ class AttentionSchedule {
   AttentionShape shape_;
   std::int32_t tile_rows_;
   std::int32_t block_keys_;
+  std::int32_t cluster_size_;
   std::int32_t row_tiles_;
   std::int32_t key_blocks_;
 };

@@ -14,10 +14,19 @@
 #include "kernels/attention/matrix_multiply.cuh"
 #include "kernels/attention/softmax.cuh"
 
+#ifdef CLK
+__device__ unsigned long long clk_sum[16];
+#define TICK(i) { unsigned now = clock(); sums[i] += now - last; last = now; }
+#else
+#define TICK(i)
+#endif
 namespace xstage::kernels {
 
 #ifndef PINGPONG
 #define PINGPONG 1
+#endif
+#ifndef ORDER
+#define ORDER 3
 #endif
 #ifndef LAZY
 #define LAZY 0
@@ -32,9 +41,12 @@ class AttentionWarpgroup {
       : launch_(launch), warpgroup_(warpgroup), softmax_(launch.scale_log2) {}
 
   __device__ void run() {
-    if (PINGPONG && warpgroup_ == 1) {
+    if (PINGPONG && Tile::warpgroups == 2 && warpgroup_ == 1) {
       pass_turn();  // the first turn is warpgroup 0's
     }
+#ifdef CLK
+    long long begin_clock = clock64(); unsigned long long begin_time; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin_time)); last = clock();
+#endif
     AttentionBarriers& barriers = shared_.barriers();
     std::uint32_t parity = 0;
 #pragma unroll 1
@@ -45,10 +57,18 @@ class AttentionWarpgroup {
       if (work.block_end == 0) {
         break;
       }
-      attend(work);
+      if constexpr (Tile::warpgroups == 3) {
+        attend_in_turn(work);
+      } else {
+        attend(work);
+      }
     }
     if (leader()) {
       asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#ifdef CLK
+      unsigned long long t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+      if (blockIdx.x == 5 && warpgroup_ == 0) { for (int i = 0; i < 12; ++i) clk_sum[i] += sums[i]; clk_sum[12] += clock64() - begin_clock; clk_sum[13] += t - begin_time; clk_sum[14] += 1; }
+#endif
     }
   }
 
@@ -80,6 +100,8 @@ class AttentionWarpgroup {
   __device__ void sync_warpgroup() const {
     if (warpgroup_ == 0) {
       asm volatile("bar.sync 3, 128;" ::: "memory");
+    } else if (warpgroup_ == 2) {
+      asm volatile("bar.sync 5, 128;" ::: "memory");
     } else {
       asm volatile("bar.sync 4, 128;" ::: "memory");
     }
@@ -97,51 +119,128 @@ class AttentionWarpgroup {
     float correction[2];
     softmax_.start();
 
+    TICK(10)
     std::int32_t block = work.block_end - 1;
     barriers.key_full[key_position_.index()].wait(key_position_.parity());
     Products::multiply_scores(scores, shared_.query(warpgroup_), shared_.key(key_position_.index()));
     cute::warpgroup_wait<0>();
     Products::fence(scores);
-    release(barriers.key_empty[key_position_.index()]);
+    release_to_cluster(barriers.key_empty[key_position_.index()]);
     key_position_.advance();
     mask(scores, work, block);
     softmax_.next_block(scores, correction);
+    softmax_.add_up(scores, correction);
     pack(probabilities, scores);
 
+    TICK(11)
 #pragma unroll 1
     for (--block; block >= work.block_begin; --block) {
+      TICK(0)
       barriers.key_full[key_position_.index()].wait(key_position_.parity());
+      TICK(1)
       await_turn();
+      TICK(2)
       Products::multiply_scores(scores, shared_.query(warpgroup_), shared_.key(key_position_.index()));
       barriers.value_full[value_position_.index()].wait(value_position_.parity());
+      TICK(3)
       Products::multiply_output(output, probabilities, shared_.value(value_position_.index()));
       pass_turn();
+      TICK(4)
       cute::warpgroup_wait<1>();
+      TICK(5)
       Products::fence(scores);
-      release(barriers.key_empty[key_position_.index()]);
+      release_to_cluster(barriers.key_empty[key_position_.index()]);
       key_position_.advance();
       mask(scores, work, block);
       softmax_.next_block(scores, correction);
+#if ORDER
+      Products::fence(scores);
+#endif
+#if ORDER == 3
+      barriers.value_full[value_position_.index()].wait(value_position_.parity());
+#endif
+      TICK(6)
       cute::warpgroup_wait<0>();
+      TICK(7)
       Products::fence(output);
-      release(barriers.value_empty[value_position_.index()]);
+      release_to_cluster(barriers.value_empty[value_position_.index()]);
       value_position_.advance();
+      softmax_.add_up(scores, correction);
       pack(probabilities, scores);
+#if defined(NORESCALE)
+#elif LAZY
+      if (__any_sync(0xFFFFFFFFU, correction[0] != 1.0F || correction[1] != 1.0F)) {
+        rescale(output, correction);
+      }
+#else
       rescale(output, correction);
+#endif
     }
+    TICK(0)
     release(barriers.query_empty);
     barriers.value_full[value_position_.index()].wait(value_position_.parity());
     Products::multiply_output(output, probabilities, shared_.value(value_position_.index()));
     cute::warpgroup_wait<0>();
     Products::fence(output);
-    release(barriers.value_empty[value_position_.index()]);
+    release_to_cluster(barriers.value_empty[value_position_.index()]);
     value_position_.advance();
+    TICK(8)
+    finish(output, work);
+    TICK(9)
+  }
+
+  __device__ void attend_in_turn(const schedule::AttentionWork& work) {
+    AttentionBarriers& barriers = shared_.barriers();
+    float output[output_values];
+#pragma unroll
+    for (int index = 0; index < output_values; ++index) {
+      output[index] = 0.0F;
+    }
+    softmax_.start();
+#pragma unroll 1
+    for (std::int32_t block = work.block_end - 1; block >= work.block_begin; --block) {
+      float scores[score_values];
+      std::uint32_t probabilities[Products::pairs];
+      float correction[2];
+      barriers.key_full[key_position_.index()].wait(key_position_.parity());
+      Products::multiply_scores(scores, shared_.query(warpgroup_), shared_.key(key_position_.index()));
+      cute::warpgroup_wait<0>();
+      Products::fence(scores);
+      release_to_cluster(barriers.key_empty[key_position_.index()]);
+      key_position_.advance();
+      mask(scores, work, block);
+      softmax_.next_block(scores, correction);
+#if LAZY
+      if (__any_sync(0xFFFFFFFFU, correction[0] != 1.0F || correction[1] != 1.0F)) {
+        rescale(output, correction);
+      }
+#else
+      rescale(output, correction);
+#endif
+      softmax_.add_up(scores, correction);
+      pack(probabilities, scores);
+      barriers.value_full[value_position_.index()].wait(value_position_.parity());
+      Products::multiply_output(output, probabilities, shared_.value(value_position_.index()));
+      cute::warpgroup_wait<0>();
+      Products::fence(output);
+      release_to_cluster(barriers.value_empty[value_position_.index()]);
+      value_position_.advance();
+    }
+    release(barriers.query_empty);
     finish(output, work);
   }
 
   __device__ static void release(ArrivalBarrier& barrier) {
     if (leader()) {
       barrier.arrive();
+    }
+  }
+
+  /// Thread i of the warpgroup tells CTA i of the cluster.
+  __device__ void release_to_cluster(ArrivalBarrier& barrier) const {
+    const std::uint32_t thread = threadIdx.x % 128U;
+    if (thread < static_cast<std::uint32_t>(launch_.cluster_size)) {
+      barrier.arrive(thread);
     }
   }
 
@@ -256,6 +355,9 @@ class AttentionWarpgroup {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
 
+#ifdef CLK
+  unsigned sums[12] = {}; unsigned last;
+#endif
   const AttentionLaunch& launch_;
   const AttentionShared<Tile> shared_;
   const int warpgroup_;

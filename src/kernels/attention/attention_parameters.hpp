@@ -16,6 +16,7 @@ struct AttentionLaunch {
   CUtensorMap value;
   CUtensorMap output[max_world];
   schedule::AttentionSchedule schedule;
+  std::int32_t cluster_size;  // CTAs that share keys and values: 1 or 2 neighbouring row tiles
   float scale_log2;  // of the scores, times log2(e): exponentials are powers of two
   float* log_sum_exp;           // [sequences, heads, rows], null: not wanted
   std::int32_t destinations;    // ranks that rows of the output belong to

@@ -59,15 +59,15 @@ class AttentionShared {
     return base_ + Tile::staging_offset + static_cast<std::uint32_t>(warpgroup * Tile::halves * Tile::staging_half_bytes);
   }
 
-  __device__ void initialise() const {
+  __device__ void initialise(std::uint32_t cluster_size) const {
     AttentionBarriers& barriers = *barriers_;
     barriers.query_full.init(1);
-    barriers.query_empty.init(2);
+    barriers.query_empty.init(Tile::warpgroups);
     for (int stage = 0; stage < key_stages; ++stage) {
       barriers.key_full[stage].init(1);
-      barriers.key_empty[stage].init(2);
+      barriers.key_empty[stage].init(Tile::warpgroups * cluster_size);
       barriers.value_full[stage].init(1);
-      barriers.value_empty[stage].init(2);
+      barriers.value_empty[stage].init(Tile::warpgroups * cluster_size);
     }
     cutlass::arch::fence_barrier_init();
   }

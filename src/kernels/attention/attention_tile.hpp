@@ -14,23 +14,30 @@
 
 namespace xstage::kernels {
 
-inline constexpr int attention_rows = 128;     // of queries in a tile: 64 for each of two warpgroups
-inline constexpr int attention_threads = 384;  // one warpgroup loads, two multiply
 inline constexpr int half_columns = 64;        // elements in 128 bytes
 inline constexpr int key_stages = 2;           // and of values
 
-template <int HeadDim, int BlockKeys>
+template <int HeadDim, int BlockKeys, int Warpgroups>
 struct AttentionTile {
+  static constexpr int warpgroups = Warpgroups;
+  static constexpr int rows = 64 * Warpgroups;
+  static constexpr int threads = 128 * (Warpgroups + 1);
+  static constexpr int loader_registers = Warpgroups == 3 ? 32 : 24;
+  static constexpr int attend_registers = Warpgroups == 3 ? 160 : 240;
   static constexpr int head_dim = HeadDim;
   static constexpr int block_keys = BlockKeys;
   static constexpr int halves = HeadDim / half_columns;
 
-  static constexpr int query_half_bytes = attention_rows * 128;
+  static constexpr int query_half_bytes = rows * 128;
   static constexpr int query_bytes = halves * query_half_bytes;
   static constexpr int block_half_bytes = BlockKeys * 128;
   static constexpr int block_bytes = halves * block_half_bytes;  // of keys or values
+  // Keys and values of a block come in two pieces, one for each CTA of a cluster of two: halves of head_dim, or if there
+  // is only one, halves of the rows.
+  static constexpr int piece_rows = halves == 2 ? BlockKeys : BlockKeys / 2;
+  static constexpr int piece_bytes = block_bytes / 2;
   static constexpr int staging_half_bytes = 64 * 128;
-  static constexpr int staging_bytes = 2 * halves * staging_half_bytes;
+  static constexpr int staging_bytes = Warpgroups * halves * staging_half_bytes;
 
   static constexpr int query_offset = 0;
   static constexpr int key_offset = query_offset + query_bytes;

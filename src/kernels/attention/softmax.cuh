@@ -58,21 +58,45 @@ class OnlineSoftmax {
   __device__ void next_block(Scores scores, float (&correction)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
+#if LAZY
+      float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
+      if ((maximum - maximum_[row]) * scale_ <= 8.0F) maximum = maximum_[row];
+#else
       const float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
+#endif
       // A row that sees no key so far: any finite number keeps -inf - -inf away.
       const float reference = maximum == -INFINITY ? 0.0F : maximum * scale_;
       correction[row] = power_of_two(maximum_[row] * scale_ - reference);
       maximum_[row] = maximum;
-      float even = sum_[row] * correction[row];
-      float odd = 0.0F;
 #pragma unroll
       for (int block = 0; block < Values / 4; ++block) {
         float& first = scores[4 * block + 2 * row];
         float& second = scores[4 * block + 2 * row + 1];
+#ifdef NOEXP
+        first = first * scale_ - reference;
+        second = second * scale_ - reference;
+#else
         first = power_of_two(first * scale_ - reference);
         second = power_of_two(second * scale_ - reference);
-        even += first;
-        odd += second;
+#endif
+      }
+    }
+  }
+
+  __device__ void add_up(const float (&scores)[Values], const float (&correction)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float even = sum_[row] * correction[row];
+      float odd = 0.0F;
+#pragma unroll
+      for (int block = 0; block < Values / 4; ++block) {
+#ifdef NOSUM
+        if (block % 20 == 0)
+#endif
+        {
+        even += scores[4 * block + 2 * row];
+        odd += scores[4 * block + 2 * row + 1];
+        }
       }
       sum_[row] = even + odd;
     }
@@ -93,8 +117,13 @@ class OnlineSoftmax {
     float odd = scores[2 * row + 1];
 #pragma unroll
     for (int block = 1; block < Values / 4; ++block) {
+#ifdef NOMAX
+        if (block % 20 == 0)
+#endif
+        {
       even = fmaxf(even, scores[4 * block + 2 * row]);
       odd = fmaxf(odd, scores[4 * block + 2 * row + 1]);
+        }
     }
     return fmaxf(even, odd);
   }
