@@ -28,6 +28,9 @@ namespace xstage::kernels {
 #ifndef ORDER
 #define ORDER 3
 #endif
+#ifndef SPLIT
+#define SPLIT 0
+#endif
 #ifndef LAZY
 #define LAZY 0
 #endif
@@ -202,14 +205,47 @@ class AttentionWarpgroup {
       float scores[score_values];
       std::uint32_t probabilities[Products::pairs];
       float correction[2];
+      TICK(0)
       barriers.key_full[key_position_.index()].wait(key_position_.parity());
+      TICK(1)
       Products::multiply_scores(scores, shared_.query(warpgroup_), shared_.key(key_position_.index()));
+      TICK(2)
       cute::warpgroup_wait<0>();
       Products::fence(scores);
+      TICK(3)
       release_to_cluster(barriers.key_empty[key_position_.index()]);
       key_position_.advance();
       mask(scores, work, block);
+#if SPLIT
+      float reference[2];
+      softmax_.raise_maximum(scores, correction, reference);
+      constexpr int steps = Tile::block_keys / 16;
+      constexpr int first_steps = SPLIT;
+      softmax_.template exponentiate<0, 2 * first_steps>(scores, reference);
+      rescale(output, correction);
+#ifndef SUMLATE
+      softmax_.template add_range<0, 2 * first_steps>(scores);
+#endif
+      std::uint32_t early[4 * first_steps];
+#pragma unroll
+      for (int pair = 0; pair < 4 * first_steps; ++pair) early[pair] = pack_pair<Element>(scores[2 * pair], scores[2 * pair + 1]);
+      barriers.value_full[value_position_.index()].wait(value_position_.parity());
+      Products::template multiply_part<0, first_steps>(output, early, shared_.value(value_position_.index()));
+      softmax_.template exponentiate<2 * first_steps, 2 * steps>(scores, reference);
+#ifdef SUMLATE
+      softmax_.template add_range<0, 2 * steps>(scores);
+#else
+      softmax_.template add_range<2 * first_steps, 2 * steps>(scores);
+#endif
+      std::uint32_t late[4 * (steps - first_steps)];
+#pragma unroll
+      for (int pair = 0; pair < 4 * (steps - first_steps); ++pair) late[pair] = pack_pair<Element>(scores[8 * first_steps + 2 * pair], scores[8 * first_steps + 2 * pair + 1]);
+      Products::template multiply_part<first_steps, steps>(output, late, shared_.value(value_position_.index()));
+      cute::warpgroup_wait<0>();
+      Products::fence(output);
+#else
       softmax_.next_block(scores, correction);
+      TICK(4)
 #if LAZY
       if (__any_sync(0xFFFFFFFFU, correction[0] != 1.0F || correction[1] != 1.0F)) {
         rescale(output, correction);
@@ -219,15 +255,22 @@ class AttentionWarpgroup {
 #endif
       softmax_.add_up(scores, correction);
       pack(probabilities, scores);
+      TICK(5)
       barriers.value_full[value_position_.index()].wait(value_position_.parity());
+      TICK(6)
       Products::multiply_output(output, probabilities, shared_.value(value_position_.index()));
+      TICK(7)
       cute::warpgroup_wait<0>();
       Products::fence(output);
+      TICK(8)
+#endif
       release_to_cluster(barriers.value_empty[value_position_.index()]);
       value_position_.advance();
     }
     release(barriers.query_empty);
+    TICK(0)
     finish(output, work);
+    TICK(9)
   }
 
   __device__ static void release(ArrivalBarrier& barrier) {

@@ -83,6 +83,21 @@ struct AttentionProducts {
     fence(output);
   }
 
+  template <int First, int Last>
+  __device__ static void multiply_part(Output output, std::uint32_t (&probabilities)[4 * (Last - First)], std::uint32_t value) {
+    const std::uint64_t value_rows = swizzled_descriptor(value, Tile::block_half_bytes);
+    fence(output);
+    fence(probabilities);
+    cute::warpgroup_arrive();
+#pragma unroll
+    for (int step = First; step < Last; ++step) {
+      output_step(output, &probabilities[4 * (step - First)], value_rows + static_cast<std::uint64_t>(step * (16 * 128 >> 4)),
+                  std::make_index_sequence<output_values>{});
+    }
+    cute::warpgroup_commit_batch();
+    fence(output);
+  }
+
   /// The compiler must not move uses of registers over the products that still read or write them.
   template <class Value, int Count>
   __device__ static void fence(Value (&values)[Count]) {

@@ -53,40 +53,54 @@ class OnlineSoftmax {
     }
   }
 
-  /// Scores become powers of two relative to the row's maximum so far. `correction` is what earlier results of the two
-  /// rows must be multiplied by, now that the maximum may have grown.
-  __device__ void next_block(Scores scores, float (&correction)[2]) {
+  __device__ void raise_maximum(Scores scores, float (&correction)[2], float (&reference)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-#if LAZY
-      float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
-      if ((maximum - maximum_[row]) * scale_ <= 8.0F) maximum = maximum_[row];
-#else
       const float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
-#endif
       // A row that sees no key so far: any finite number keeps -inf - -inf away.
-      const float reference = maximum == -INFINITY ? 0.0F : maximum * scale_;
-      correction[row] = power_of_two(maximum_[row] * scale_ - reference);
+      reference[row] = maximum == -INFINITY ? 0.0F : maximum * scale_;
+      correction[row] = power_of_two(maximum_[row] * scale_ - reference[row]);
       maximum_[row] = maximum;
+      sum_[row] *= correction[row];
+    }
+  }
+
+  template <int First, int Last>
+  __device__ void exponentiate(Scores scores, const float (&reference)[2]) {
 #pragma unroll
-      for (int block = 0; block < Values / 4; ++block) {
-        float& first = scores[4 * block + 2 * row];
-        float& second = scores[4 * block + 2 * row + 1];
-#ifdef NOEXP
-        first = first * scale_ - reference;
-        second = second * scale_ - reference;
-#else
-        first = power_of_two(first * scale_ - reference);
-        second = power_of_two(second * scale_ - reference);
-#endif
+    for (int block = First; block < Last; ++block) {
+#pragma unroll
+      for (int value = 0; value < 4; ++value) {
+        float& score = scores[4 * block + value];
+        score = power_of_two(score * scale_ - reference[value / 2]);
       }
     }
+  }
+
+  template <int First, int Last>
+  __device__ void add_range(const float (&scores)[Values]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float odd = 0.0F;
+#pragma unroll
+      for (int block = First; block < Last; ++block) {
+        sum_[row] += scores[4 * block + 2 * row];
+        odd += scores[4 * block + 2 * row + 1];
+      }
+      sum_[row] += odd;
+    }
+  }
+
+  __device__ void next_block(Scores scores, float (&correction)[2]) {
+    float reference[2];
+    raise_maximum(scores, correction, reference);
+    exponentiate<0, Values / 4>(scores, reference);
   }
 
   __device__ void add_up(const float (&scores)[Values], const float (&correction)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      float even = sum_[row] * correction[row];
+      float even = sum_[row];
       float odd = 0.0F;
 #pragma unroll
       for (int block = 0; block < Values / 4; ++block) {

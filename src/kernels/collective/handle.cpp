@@ -1,0 +1,122 @@
+#include "kernels/collective/handle.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include "kernels/common/wait_report_text.hpp"
+#include "node/cuda/device_memory.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage::kernels {
+
+namespace {
+
+int attribute(int device, cudaDeviceAttr which) {
+  int value = 0;
+  cuda::check(cudaDeviceGetAttribute(&value, which, device), "asking a GPU for an attribute");
+  return value;
+}
+
+}  // namespace
+
+int multiprocessors(int device) { return attribute(device, cudaDevAttrMultiProcessorCount); }
+
+void require_hopper(int device) {
+  const int major = attribute(device, cudaDevAttrComputeCapabilityMajor);
+  const int minor = attribute(device, cudaDevAttrComputeCapabilityMinor);
+  if (major != 9 || minor != 0) {
+    throw DeviceError(fmt::format("GPU {} has compute capability {}.{}: the kernels need 9.0", device, major, minor));
+  }
+}
+
+void check_operand(const char* name, const void* pointer) {
+  if (pointer == nullptr) {
+    throw InputError(fmt::format("operand {} is null: this operation needs it", name));
+  }
+  if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) {
+    throw InputError(fmt::format("operand {} is at {}: it must be aligned to 16 bytes", name, pointer));
+  }
+}
+
+CollectiveHandle::CollectiveHandle(HeapRank& heap, std::string name, std::size_t arrival_words,
+                                   std::chrono::microseconds time_out)
+    : heap_(heap), name_(std::move(name)) {
+  pad_ = take("signals", pad_bytes(arrival_words));
+  const PeerView view = heap_.view(pad_);
+  for (int rank = 0; rank < heap_.world(); ++rank) {
+    parameters_.signals[rank] = reinterpret_cast<std::uint32_t*>(view.base[rank]);
+  }
+  parameters_.time_out_ns = static_cast<std::uint64_t>(time_out.count()) * 1000;
+  parameters_.rank = heap_.rank();
+  parameters_.world = heap_.world();
+  void* report = nullptr;
+  cuda::check(cudaHostAlloc(&report, sizeof(WaitReport), cudaHostAllocPortable | cudaHostAllocMapped),
+              "allocating the wait report");
+  parameters_.report = static_cast<WaitReport*>(report);
+  restore();
+}
+
+CollectiveHandle::~CollectiveHandle() {
+  static_cast<void>(cudaFreeHost(parameters_.report));
+  for (const SymmetricBuffer& buffer : buffers_) {
+    try {
+      heap_.release(buffer);
+    } catch (const std::exception&) {
+      // Ranks that are out of step have been told so elsewhere; a destructor must not throw.
+    }
+  }
+}
+
+SymmetricBuffer CollectiveHandle::take(const char* tag, std::size_t bytes) {
+  buffers_.push_back(heap_.allocate(name_ + " " + tag, bytes));
+  return buffers_.back();
+}
+
+void CollectiveHandle::finish_setup() { steps_ = heap_.steps(); }
+
+std::size_t CollectiveHandle::pad_bytes(std::size_t arrival_words) {
+  return (CallPad::arrivals + arrival_words) * sizeof(std::uint32_t);
+}
+
+void CollectiveHandle::prepare(int blocks) {
+  check();
+  if (!complete_) {
+    heap_.check_complete(steps_);
+    complete_ = true;
+  }
+  if (blocks_ != 0 && blocks_ != blocks) {
+    throw InputError(fmt::format(
+        "this handle has been launched with {} CTAs, now with {}: use launch or launch_together, not both", blocks_,
+        blocks));
+  }
+  blocks_ = blocks;
+}
+
+void CollectiveHandle::check() const {
+  if (static_cast<const volatile WaitReport*>(parameters_.report)->raised == 2U) {
+    throw DeviceError(fmt::format("{}: {}", name_, describe(*parameters_.report)));
+  }
+}
+
+void CollectiveHandle::synchronise() const {
+  const cuda::CurrentDevice current(heap_.device());
+  cuda::check(cudaDeviceSynchronize(), "waiting for the GPU");
+}
+
+void CollectiveHandle::restore() {
+  const cuda::CurrentDevice current(heap_.device());
+  cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
+  cuda::check(cudaMemset(heap_.local(pad_), 0, pad_.bytes), "clearing signals");
+  const std::vector<std::uint32_t> first_epochs(CallPad::most_blocks, 1U);
+  cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(pad_)) + CallPad::epochs, first_epochs.data(),
+                         first_epochs.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
+              "setting the first epoch");
+  cuda::check(cudaDeviceSynchronize(), "waiting for the first epoch");
+  *parameters_.report = WaitReport{};
+}
+
+}  // namespace xstage::kernels

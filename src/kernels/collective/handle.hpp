@@ -1,0 +1,62 @@
+#pragma once
+// What the host's handle of a common call owns: its signal pad and buffers in the symmetric heap, its report, its
+// epochs. Operations hold one and add what is theirs.
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/collective/call_parameters.hpp"
+#include "xstage/symmetric_heap.hpp"
+
+namespace xstage::kernels {
+
+[[nodiscard]] int multiprocessors(int device);
+
+/// Throws DeviceError unless the GPU has compute capability 9.0.
+void require_hopper(int device);
+
+/// Throws InputError for a null or unaligned (16 bytes) operand.
+void check_operand(const char* name, const void* pointer);
+
+class CollectiveHandle {
+ public:
+  /// `arrival_words`: of the signal pad, behind the common ones. Collective.
+  CollectiveHandle(HeapRank& heap, std::string name, std::size_t arrival_words, std::chrono::microseconds time_out);
+  CollectiveHandle(const CollectiveHandle&) = delete;
+  CollectiveHandle& operator=(const CollectiveHandle&) = delete;
+  ~CollectiveHandle();
+
+  /// A buffer that this handle gives back at its end. Collective.
+  SymmetricBuffer take(const char* tag, std::size_t bytes);
+  /// After the last collective step of making the operation: launches need all ranks to have come so far.
+  void finish_setup();
+
+  [[nodiscard]] HeapRank& heap() const { return heap_; }
+  [[nodiscard]] const CallParameters& parameters() const { return parameters_; }
+  /// Bytes of heap that the signal pad takes.
+  [[nodiscard]] static std::size_t pad_bytes(std::size_t arrival_words);
+
+  /// Before a launch: no earlier call gave up, all ranks exist, and the number of CTAs is that of earlier launches: each
+  /// CTA keeps its own epoch.
+  void prepare(int blocks);
+  /// Throws DeviceError if a wait of this rank has expired.
+  void check() const;
+  /// Waits for the device.
+  void synchronise() const;
+  /// Clears signals, sets the first epoch, forgets the report. The ranks have come to rest.
+  void restore();
+
+ private:
+  HeapRank& heap_;
+  std::string name_;
+  std::vector<SymmetricBuffer> buffers_;
+  SymmetricBuffer pad_{};
+  CallParameters parameters_{};
+  std::size_t steps_ = 0;
+  bool complete_ = false;
+  int blocks_ = 0;
+};
+
+}  // namespace xstage::kernels
