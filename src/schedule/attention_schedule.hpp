@@ -1,8 +1,15 @@
 #pragma once
-// Who computes which part of an attention: the same class for kernel and tests (design rule 3).
+// Which tile of an attention comes next. The same class runs in the kernel and in the CPU tests (design rule 3).
 //
-// A tile is 128 query rows of one head of one sequence; its keys come in blocks. CTAs take tiles in rounds: in one round
-// they work on neighbouring tiles, row blocks fastest, so that they read the same keys at the same time from L2.
+// A tile is some query rows of one head of one sequence. Its keys come in blocks, which are worked off from the last to
+// the first, so that the only block that may have a tail, or is cut by the causal diagonal, comes first.
+//
+//   full     row tiles fastest, then heads: CTAs that work at the same time read the same keys and values from L2. The
+//            first row tile is that of the next rank's rows: no two ranks store to the same peer at once.
+//   causal   longest tiles first, of some heads together whose keys and values L2 holds; CTAs draw the next index when
+//            they are ready, so that short tiles at the end even out who has had long ones:
+//
+//            heads 0-2:  row tile 9 of each, row tile 8 of each, ... 0;  heads 3-5:  row tile 9 of each, ...
 
 #include <cstdint>
 
@@ -23,64 +30,96 @@ struct AttentionShape {
   std::int32_t causal;     // 1: row i sees keys 0 to i
 };
 
-/// One piece of work for a CTA: key blocks [begin, end) of one tile, worked off from the last to the first.
-struct AttentionWork {
-  std::int32_t row;       // first query row of the tile
+/// Tile shape, and the order in which tiles come.
+struct AttentionTiling {
+  std::int32_t tile_rows;
+  std::int32_t block_keys;
+  std::int32_t cluster_size;    // CTAs whose tiles are neighbours along the rows and share keys and values
+  std::int32_t first_row_tile;  // full: where every head begins, counted in cluster tiles
+  std::int32_t heads_together;  // causal
+};
+
+/// One tile of one CTA: key blocks [0, blocks). All CTAs of a cluster have as many.
+struct AttentionTile {
+  std::int32_t row;       // first query row; may lie behind the last one
   std::int32_t head;      // of queries
   std::int32_t key_head;  // of keys and values
   std::int32_t sequence;
-  std::int32_t block_begin;
-  std::int32_t block_end;  // 0: no work left
+  std::int32_t blocks;
 };
 
 class AttentionSchedule {
  public:
-  XSTAGE_HOST_DEVICE void start(const AttentionShape& shape, std::int32_t tile_rows, std::int32_t block_keys,
-                                std::int32_t cluster_size) {
+  XSTAGE_HOST_DEVICE void start(const AttentionShape& shape, const AttentionTiling& tiling) {
     shape_ = shape;
-    tile_rows_ = tile_rows;
-    block_keys_ = block_keys;
-    cluster_size_ = cluster_size;
-    row_tiles_ = (shape.rows + tile_rows * cluster_size - 1) / (tile_rows * cluster_size);
-    key_blocks_ = (shape.keys + block_keys - 1) / block_keys;
+    tiling_ = tiling;
+    row_tiles_ = divide_up(shape.rows, tiling.tile_rows * tiling.cluster_size);
+    key_blocks_ = divide_up(shape.keys, tiling.block_keys);
   }
 
   XSTAGE_HOST_DEVICE const AttentionShape& shape() const { return shape_; }
-  XSTAGE_HOST_DEVICE std::int32_t tiles() const { return row_tiles_ * shape_.heads * shape_.sequences; }
+  XSTAGE_HOST_DEVICE const AttentionTiling& tiling() const { return tiling_; }
+  /// Cluster tiles: valid indices of `tile` are 0 to this.
+  XSTAGE_HOST_DEVICE std::int32_t cluster_tiles() const { return row_tiles_ * shape_.heads * shape_.sequences; }
 
-  XSTAGE_HOST_DEVICE AttentionWork work(std::int32_t index, std::int32_t rank_in_cluster) const {
-    AttentionWork work;
-    work.block_begin = 0;
-    work.block_end = 0;
-    if (index >= tiles()) {
-      return work;
-    }
-    const auto row_tiles = static_cast<std::uint32_t>(row_tiles_);
-    const std::uint32_t head_index = static_cast<std::uint32_t>(index) / row_tiles;
-    std::int32_t row_tile = index - static_cast<std::int32_t>(head_index * row_tiles);
-    const std::uint32_t sequence = head_index / static_cast<std::uint32_t>(shape_.heads);
-    work.sequence = static_cast<std::int32_t>(sequence);
-    work.head = static_cast<std::int32_t>(head_index) - work.sequence * shape_.heads;
-    work.key_head = static_cast<std::int32_t>(static_cast<std::uint32_t>(work.head) / static_cast<std::uint32_t>(shape_.group));
+  /// The tile that CTA `rank_in_cluster` takes of the cluster tile `index`.
+  XSTAGE_HOST_DEVICE AttentionTile tile(std::int32_t index, std::int32_t rank_in_cluster) const {
+    const Place place = shape_.causal != 0 ? causal_place(index) : full_place(index);
+    AttentionTile tile;
+    tile.sequence = place.line / shape_.heads;
+    tile.head = place.line - tile.sequence * shape_.heads;
+    tile.key_head = tile.head / shape_.group;
+    tile.row = (place.row_tile * tiling_.cluster_size + rank_in_cluster) * tiling_.tile_rows;
+    tile.blocks = key_blocks_;
     if (shape_.causal != 0) {
-      row_tile = row_tiles_ - 1 - row_tile;
+      tile.blocks = blocks_of_rows((place.row_tile + 1) * tiling_.cluster_size * tiling_.tile_rows);
     }
-    work.row = (row_tile * cluster_size_ + rank_in_cluster) * tile_rows_;
-    work.block_end = key_blocks_;
-    if (shape_.causal != 0) {
-      const std::int32_t seen = (row_tile + 1) * cluster_size_ * tile_rows_;
-      const std::int32_t blocks = (seen + block_keys_ - 1) / block_keys_;
-      work.block_end = blocks < key_blocks_ ? blocks : key_blocks_;
+    return tile;
+  }
+
+  /// Key blocks that rows before `row_end` see.
+  XSTAGE_HOST_DEVICE std::int32_t blocks_of_rows(std::int32_t row_end) const {
+    if (shape_.causal == 0) {
+      return key_blocks_;
     }
-    return work;
+    const std::int32_t blocks = divide_up(row_end, tiling_.block_keys);
+    return blocks < key_blocks_ ? blocks : key_blocks_;
   }
 
  private:
+  struct Place {
+    std::int32_t line;  // sequence * heads + head
+    std::int32_t row_tile;
+  };
+
+  XSTAGE_HOST_DEVICE Place full_place(std::int32_t index) const {
+    Place place;
+    place.line = index / row_tiles_;
+    place.row_tile = index - place.line * row_tiles_ + tiling_.first_row_tile;
+    if (place.row_tile >= row_tiles_) {
+      place.row_tile -= row_tiles_;
+    }
+    return place;
+  }
+
+  XSTAGE_HOST_DEVICE Place causal_place(std::int32_t index) const {
+    const std::int32_t lines = shape_.heads * shape_.sequences;
+    const std::int32_t section = index / (row_tiles_ * tiling_.heads_together);
+    const std::int32_t first_line = section * tiling_.heads_together;
+    const std::int32_t left = lines - first_line;
+    const std::int32_t together = left < tiling_.heads_together ? left : tiling_.heads_together;
+    const std::int32_t within = index - first_line * row_tiles_;
+    const std::int32_t step = within / together;
+    return {first_line + within - step * together, row_tiles_ - 1 - step};
+  }
+
+  XSTAGE_HOST_DEVICE static std::int32_t divide_up(std::int32_t value, std::int32_t by) {
+    return (value + by - 1) / by;
+  }
+
   AttentionShape shape_;
-  std::int32_t tile_rows_;
-  std::int32_t block_keys_;
-  std::int32_t cluster_size_;
-  std::int32_t row_tiles_;
+  AttentionTiling tiling_;
+  std::int32_t row_tiles_;  // cluster tiles along the rows
   std::int32_t key_blocks_;
 };
 

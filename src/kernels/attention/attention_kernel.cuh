@@ -1,43 +1,93 @@
 #pragma once
+// Attention on one rank: forward, FlashAttention's order of work, results to whoever owns their rows.
+//
+//   warpgroup 0                                  warpgroups 1 to 3
+//     warp 0      loader: TMA into shared memory   64 query rows each: scores, softmax, output, in registers
+//     warps 1-3   send what warpgroups 1-3 staged
+//
+//   global query, key, value --TMA--> shared --WGMMA--> scores --softmax--> registers --WGMMA--> output --stmatrix-->
+//   results in shared --bulk store--> own memory or a peer's
+//
+// A multiplying warpgroup never waits for a store to arrive, only for its 16 KiB of staged results to have left: a
+// whole tile later. It stalls when the X-Stage takes longer than that to accept them.
+
 #include <cutlass/arch/reg_reconfig.h>
 
 #include "kernels/attention/attend.cuh"
 #include "kernels/attention/loader.cuh"
+#include "kernels/attention/store_warp.cuh"
 
 namespace xstage::kernels {
 
-template <class Tile, class Element>
-__global__ void __launch_bounds__(Tile::threads, 1)
-    attention_kernel(const __grid_constant__ AttentionLaunch launch) {
-  const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
-  if (warp == 0 && cute::elect_one_sync() != 0U) {
-    AttentionShared<Tile>().initialise(static_cast<std::uint32_t>(launch.cluster_size));
+__device__ inline AttentionPlace attention_place(const AttentionLaunch& launch, std::int32_t block,
+                                                 std::int32_t blocks) {
+  if (launch.schedule.tiling().cluster_size == 1) {
+    return {block, block, blocks, 0};
   }
-  const bool clustered = launch.cluster_size > 1;
-  std::uint32_t cluster_rank = 0;
+  return {block, block / 2, blocks / 2, block % 2};
+}
+
+/// Barriers are set up before anyone waits at them; in a cluster, before the other CTA's loads reach them.
+__device__ inline void meet(bool clustered) {
   if (clustered) {
-    cluster_rank = cute::block_rank_in_cluster();
     cute::cluster_arrive_relaxed();
     cute::cluster_wait();
   } else {
     __syncthreads();
   }
-  if (warp < 4U) {
-    cutlass::arch::warpgroup_reg_dealloc<Tile::loader_registers>();
-    if (warp == 0 && cute::elect_one_sync() != 0U) {
-      const auto cluster_size = static_cast<std::uint32_t>(launch.cluster_size);
-      AttentionLoader<Tile>(launch, cluster_rank)
-          .run(static_cast<std::int32_t>(blockIdx.x / cluster_size), static_cast<std::int32_t>(gridDim.x / cluster_size));
-    }
-  } else {
-    cutlass::arch::warpgroup_reg_alloc<Tile::attend_registers>();
-    AttentionWarpgroup<Tile, Element>(launch, static_cast<int>(warp / 4U) - 1).run();
+}
+
+template <int HeadDim, class Probe>
+__device__ inline void run_attention_helper(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks,
+                                            std::uint32_t warp) {
+  cudaGridDependencySynchronize();  // the kernel before in the stream may have written what is read from here on
+  if (warp > 0) {
+    AttentionStoreWarp<HeadDim, Probe>(launch, block, blocks, static_cast<int>(warp) - 1).run(block);
+  } else if (cute::elect_one_sync() != 0U) {
+    AttentionLoader<HeadDim, Probe>(launch, attention_place(launch, block, blocks)).run();
   }
   __syncwarp();
-  if (clustered) {  // the other CTA may still load into this one's memory, or arrive at its barriers
-    cute::cluster_arrive_relaxed();
-    cute::cluster_wait();
+}
+
+template <int HeadDim, class Element, class Probe>
+__device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks) {
+  // The same number in all lanes, and the compiler knows it: addresses that depend on it are fed to WGMMA directly.
+  const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
+  const std::int32_t cluster_size = launch.schedule.tiling().cluster_size;
+  if (warp == 0 && cute::elect_one_sync() != 0U) {
+    AttentionShared<HeadDim>::initialise(static_cast<std::uint32_t>(cluster_size));
   }
+  __syncwarp();
+  meet(cluster_size > 1);
+  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
+  cudaTriggerProgrammaticLaunchCompletion();
+  if (warp < 4U) {
+    cutlass::arch::warpgroup_reg_dealloc<attention_helper_registers>();
+    run_attention_helper<HeadDim, Probe>(launch, block, blocks, warp);
+  } else {
+    cutlass::arch::warpgroup_reg_alloc<attention_multiply_registers>();
+    AttendWarpgroup<HeadDim, Element, Probe>(launch, block, static_cast<int>(warp / 4U) - 1).run();
+  }
+  if (cluster_size > 1) {  // the other CTA may still load into this one's memory, or arrive at its barriers
+    meet(true);
+  }
+}
+
+/// One rank a launch.
+template <int HeadDim, class Element, class Probe>
+__global__ void __launch_bounds__(attention_threads, 1)
+    attention_kernel(const __grid_constant__ AttentionLaunch launch) {
+  run_attention<HeadDim, Element, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
+                                         static_cast<std::int32_t>(gridDim.x));
+}
+
+/// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+template <int HeadDim, class Element, class Probe>
+__global__ void __launch_bounds__(attention_threads, 1)
+    attention_virtual_kernel(const AttentionLaunch* launches, std::int32_t ranks) {
+  const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
+  const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
+  run_attention<HeadDim, Element, Probe>(launches[block / blocks], block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels

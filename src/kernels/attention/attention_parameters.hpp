@@ -5,23 +5,37 @@
 
 #include <cstdint>
 
+#include "kernels/collective/call_parameters.hpp"
+#include "kernels/common/span_record.hpp"
 #include "schedule/attention_schedule.hpp"
 #include "xstage/peer_view.hpp"
 
 namespace xstage::kernels {
 
+/// Who owns which rows of the result, and where they lie. One destination that owns all: plain attention.
+struct AttentionDestinations {
+  std::int32_t count;
+  std::int32_t row_begin[max_world + 1];  // rows [row_begin[d], row_begin[d + 1]) of each sequence belong to d
+  std::int32_t heads;                     // of the result
+  std::int32_t first_head;                // of this rank in it
+  char* base[max_world];                  // [sequences, own rows, heads, head_dim]
+  std::int32_t direct;                    // 1: stores of 16 bytes a lane, 0: bulk stores through the maps
+  std::int32_t slabs;                     // arrival counters of a sequence, one for 64 rows; 0: nobody is told
+};
+
 struct AttentionLaunch {
-  CUtensorMap query;
-  CUtensorMap key;
-  CUtensorMap value;
-  CUtensorMap output[max_world];
+  CUtensorMap query;              // [sequences, heads, halves, rows, 64], boxes of a tile
+  CUtensorMap key;                // the same of keys, boxes of a piece
+  CUtensorMap value;              //
+  CUtensorMap output[max_world];  // the same of results, boxes of a slab
   schedule::AttentionSchedule schedule;
-  std::int32_t cluster_size;  // CTAs that share keys and values: 1 or 2 neighbouring row tiles
-  float scale_log2;  // of the scores, times log2(e): exponentials are powers of two
-  float* log_sum_exp;           // [sequences, heads, rows], null: not wanted
-  std::int32_t destinations;    // ranks that rows of the output belong to
-  std::int32_t first_head;      // of the output
-  std::int32_t row_begin[max_world + 1];  // rows [row_begin[d], row_begin[d + 1]) belong to destination d
+  AttentionDestinations destinations;
+  CallParameters call;  // world 1 unless results go to peers
+  float* log_sum_exp;   // [sequences, heads, rows], null: not wanted
+  float scale_log2;     // of the scores, times log2(e): exponentials are powers of two
+  std::uint32_t*
+      tickets;  // [2], zero between launches: tiles drawn, CTAs that drew their last; null: dealt out in turn
+  ProbeParameters probe;
 };
 
 }  // namespace xstage::kernels

@@ -6,21 +6,29 @@
 #include <cutlass/arch/barrier.h>
 #include <cute/arch/util.hpp>
 
+#include "kernels/attention/attention_layout.hpp"
 #include "kernels/attention/attention_parameters.hpp"
-#include "kernels/attention/attention_tile.hpp"
+#include "kernels/common/probe.cuh"
 
 namespace xstage::kernels {
 
 using TransactionBarrier = cutlass::arch::ClusterTransactionBarrier;
 using ArrivalBarrier = cutlass::arch::ClusterBarrier;
 
-/// A ring of two stages: index and the parity of the current round.
+/// A ring of two stages: which one comes next, and the parity of its round.
 struct StagePosition {
   std::uint32_t count = 0;
 
   [[nodiscard]] __device__ std::uint32_t index() const { return count % key_stages; }
   [[nodiscard]] __device__ std::uint32_t parity() const { return count / key_stages % 2U; }
   __device__ void advance() { ++count; }
+};
+
+/// Results of one warpgroup: 64 rows of one head.
+struct Slab {
+  std::int32_t row;  // -1: none, the warpgroup has finished
+  std::int32_t head;
+  std::int32_t sequence;
 };
 
 struct AttentionBarriers {
@@ -30,51 +38,65 @@ struct AttentionBarriers {
   ArrivalBarrier key_empty[key_stages];
   TransactionBarrier value_full[key_stages];
   ArrivalBarrier value_empty[key_stages];
-  schedule::AttentionWork work;  // that the query tile belongs to; guarded by its two barriers
+  ArrivalBarrier staged[attend_warpgroups];  // results lie in shared memory
+  ArrivalBarrier vacant[attend_warpgroups];  // and have left it
+  ArrivalBarrier stored;                     // the CTA's store warps have finished
+  schedule::AttentionTile tile;              // of the query; guarded by its two barriers. blocks 0: there is none
+  Slab slab[attend_warpgroups];              // guarded by staged and vacant
+  ProbeState probes[span_roles];
 };
 
-template <class Tile>
+template <int HeadDim>
 class AttentionShared {
  public:
-  __device__ AttentionShared() {
-    extern __shared__ char dynamic_shared[];
-    const std::uint32_t begin = cute::cast_smem_ptr_to_uint(dynamic_shared);
-    base_ = (begin + Tile::alignment - 1) / Tile::alignment * Tile::alignment;
-    barriers_ = reinterpret_cast<AttentionBarriers*>(dynamic_shared + (base_ - begin) + Tile::barrier_offset);
-    static_assert(sizeof(AttentionBarriers) <= Tile::barrier_bytes);
+  using Layout = AttentionLayout<HeadDim>;
+
+  [[nodiscard]] __device__ static AttentionBarriers& barriers() {
+    static_assert(sizeof(AttentionBarriers) <= Layout::barriers_bytes);
+    return *reinterpret_cast<AttentionBarriers*>(base() + Layout::barriers_offset);
+  }
+  [[nodiscard]] __device__ static std::uint32_t query(int warpgroup) {
+    return address(Layout::query_offset) + static_cast<std::uint32_t>(warpgroup * warpgroup_rows * 128);
+  }
+  [[nodiscard]] __device__ static std::uint32_t key(std::uint32_t stage) {
+    return address(Layout::key_offset) + stage * Layout::block_bytes;
+  }
+  [[nodiscard]] __device__ static std::uint32_t value(std::uint32_t stage) {
+    return address(Layout::value_offset) + stage * Layout::block_bytes;
+  }
+  [[nodiscard]] __device__ static std::uint32_t results(int warpgroup) {
+    return address(Layout::results_offset) + static_cast<std::uint32_t>(warpgroup * Layout::slab_bytes);
   }
 
-  [[nodiscard]] __device__ AttentionBarriers& barriers() const { return *barriers_; }
-  [[nodiscard]] __device__ std::uint32_t query(int warpgroup) const {
-    return base_ + Tile::query_offset + static_cast<std::uint32_t>(warpgroup * 64 * 128);
-  }
-  [[nodiscard]] __device__ std::uint32_t key(std::uint32_t stage) const {
-    return base_ + Tile::key_offset + stage * Tile::block_bytes;
-  }
-  [[nodiscard]] __device__ std::uint32_t value(std::uint32_t stage) const {
-    return base_ + Tile::value_offset + stage * Tile::block_bytes;
-  }
-  /// [halves][64 rows][64] of one warpgroup
-  [[nodiscard]] __device__ std::uint32_t staging(int warpgroup) const {
-    return base_ + Tile::staging_offset + static_cast<std::uint32_t>(warpgroup * Tile::halves * Tile::staging_half_bytes);
-  }
-
-  __device__ void initialise(std::uint32_t cluster_size) const {
-    AttentionBarriers& barriers = *barriers_;
-    barriers.query_full.init(1);
-    barriers.query_empty.init(Tile::warpgroups);
+  /// One thread.
+  __device__ static void initialise(std::uint32_t cluster_size) {
+    AttentionBarriers& all = barriers();
+    all.query_full.init(1);
+    all.query_empty.init(attend_warpgroups);
+#pragma unroll
     for (int stage = 0; stage < key_stages; ++stage) {
-      barriers.key_full[stage].init(1);
-      barriers.key_empty[stage].init(Tile::warpgroups * cluster_size);
-      barriers.value_full[stage].init(1);
-      barriers.value_empty[stage].init(Tile::warpgroups * cluster_size);
+      all.key_full[stage].init(1);
+      all.key_empty[stage].init(attend_warpgroups * cluster_size);
+      all.value_full[stage].init(1);
+      all.value_empty[stage].init(attend_warpgroups * cluster_size);
     }
+#pragma unroll
+    for (int warpgroup = 0; warpgroup < attend_warpgroups; ++warpgroup) {
+      all.staged[warpgroup].init(4);  // one for each warp
+      all.vacant[warpgroup].init(1);
+    }
+    all.stored.init(attend_warpgroups);
     cutlass::arch::fence_barrier_init();
   }
 
  private:
-  std::uint32_t base_;
-  AttentionBarriers* barriers_;
+  [[nodiscard]] __device__ static char* base() {
+    extern __shared__ __align__(1024) char shared[];
+    return shared;
+  }
+  [[nodiscard]] __device__ static std::uint32_t address(int offset) {
+    return cute::cast_smem_ptr_to_uint(base()) + static_cast<std::uint32_t>(offset);
+  }
 };
 
 }  // namespace xstage::kernels

@@ -8,6 +8,7 @@
 #include <cutlass/numeric_types.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace xstage::kernels {
 
@@ -27,6 +28,7 @@ __device__ inline float quad_sum(float value) {
   return value + __shfl_xor_sync(0xFFFFFFFFU, value, 2);
 }
 
+/// Two elements in one register, the first in the low half.
 template <class Element>
 __device__ inline std::uint32_t pack_pair(float low, float high) {
   if constexpr (std::is_same_v<Element, cutlass::bfloat16_t>) {
@@ -38,6 +40,7 @@ __device__ inline std::uint32_t pack_pair(float low, float high) {
   }
 }
 
+/// Values: scores of one thread.
 template <int Values>
 class OnlineSoftmax {
  public:
@@ -53,76 +56,47 @@ class OnlineSoftmax {
     }
   }
 
-  __device__ void raise_maximum(Scores scores, float (&correction)[2], float (&reference)[2]) {
+  /// Looks at a block's scores. `correction` is what earlier results of the two rows must be multiplied by, now that
+  /// their maximum may have grown. Skipping the multiplication where it is 1, by a vote of the warp, was slower: the
+  /// branch keeps the compiler from filling the gaps between exponentials with it.
+  __device__ void raise_maximum(Scores scores, float (&correction)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
       // A row that sees no key so far: any finite number keeps -inf - -inf away.
-      reference[row] = maximum == -INFINITY ? 0.0F : maximum * scale_;
-      correction[row] = power_of_two(maximum_[row] * scale_ - reference[row]);
+      reference_[row] = maximum == -INFINITY ? 0.0F : maximum * scale_;
+      correction[row] = power_of_two(maximum_[row] * scale_ - reference_[row]);
       maximum_[row] = maximum;
       sum_[row] *= correction[row];
     }
   }
 
+  /// Scores of 8-key blocks [First, Last) become powers of two relative to the row's maximum, and enter its sum.
   template <int First, int Last>
-  __device__ void exponentiate(Scores scores, const float (&reference)[2]) {
-#pragma unroll
-    for (int block = First; block < Last; ++block) {
-#pragma unroll
-      for (int value = 0; value < 4; ++value) {
-        float& score = scores[4 * block + value];
-        score = power_of_two(score * scale_ - reference[value / 2]);
-      }
-    }
-  }
-
-  template <int First, int Last>
-  __device__ void add_range(const float (&scores)[Values]) {
+  __device__ void exponentiate(Scores scores) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      float odd = 0.0F;
+      float odd = 0.0F;  // two chains of additions for each row
 #pragma unroll
       for (int block = First; block < Last; ++block) {
-        sum_[row] += scores[4 * block + 2 * row];
-        odd += scores[4 * block + 2 * row + 1];
+        float& even_score = scores[4 * block + 2 * row];
+        float& odd_score = scores[4 * block + 2 * row + 1];
+        even_score = power_of_two(even_score * scale_ - reference_[row]);
+        odd_score = power_of_two(odd_score * scale_ - reference_[row]);
+        sum_[row] += even_score;
+        odd += odd_score;
       }
       sum_[row] += odd;
     }
   }
 
-  __device__ void next_block(Scores scores, float (&correction)[2]) {
-    float reference[2];
-    raise_maximum(scores, correction, reference);
-    exponentiate<0, Values / 4>(scores, reference);
-  }
-
-  __device__ void add_up(const float (&scores)[Values], const float (&correction)[2]) {
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      float even = sum_[row];
-      float odd = 0.0F;
-#pragma unroll
-      for (int block = 0; block < Values / 4; ++block) {
-#ifdef NOSUM
-        if (block % 20 == 0)
-#endif
-        {
-        even += scores[4 * block + 2 * row];
-        odd += scores[4 * block + 2 * row + 1];
-        }
-      }
-      sum_[row] = even + odd;
-    }
-  }
-
   /// Of all keys; the four threads of a row get the same.
-  __device__ float total(int row) const { return quad_sum(sum_[row]); }
+  [[nodiscard]] __device__ float total(int row) const { return quad_sum(sum_[row]); }
 
   /// Natural logarithm of the sum of the exponentials, from `total`.
-  __device__ float log_sum_exp(int row, float total) const {
+  [[nodiscard]] __device__ float log_sum_exp(int row, float total) const {
     constexpr float log_of_2 = 0.69314718F;
-    return total > 0.0F ? maximum_[row] * scale_ * log_of_2 + __logf(total) : -INFINITY;
+    return maximum_[row] * scale_ * log_of_2 + __logf(total);
   }
 
  private:
@@ -131,19 +105,15 @@ class OnlineSoftmax {
     float odd = scores[2 * row + 1];
 #pragma unroll
     for (int block = 1; block < Values / 4; ++block) {
-#ifdef NOMAX
-        if (block % 20 == 0)
-#endif
-        {
       even = fmaxf(even, scores[4 * block + 2 * row]);
       odd = fmaxf(odd, scores[4 * block + 2 * row + 1]);
-        }
     }
     return fmaxf(even, odd);
   }
 
   const float scale_;
   float maximum_[2];
+  float reference_[2];  // maximum, scaled
   float sum_[2];
 };
 

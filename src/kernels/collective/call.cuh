@@ -85,8 +85,7 @@ class CollectiveCall {
     for (std::int32_t peer = 0; peer < parameters_.world; ++peer) {
       if (peer != parameters_.rank) {
         wait_at_least(waits(), {WaitSite::peer_done, peer, 0, epoch},
-                      own_signal(CallPad::done + CallPad::line * static_cast<std::uint32_t>(peer)),
-                      epoch * posts_each);
+                      own_signal(CallPad::done + CallPad::line * static_cast<std::uint32_t>(peer)), epoch * posts_each);
       }
     }
   }

@@ -42,26 +42,7 @@ void check_operand(const char* name, const void* pointer) {
   }
 }
 
-CollectiveHandle::CollectiveHandle(HeapRank& heap, std::string name, std::size_t arrival_words,
-                                   std::chrono::microseconds time_out)
-    : heap_(heap), name_(std::move(name)) {
-  pad_ = take("signals", pad_bytes(arrival_words));
-  const PeerView view = heap_.view(pad_);
-  for (int rank = 0; rank < heap_.world(); ++rank) {
-    parameters_.signals[rank] = reinterpret_cast<std::uint32_t*>(view.base[rank]);
-  }
-  parameters_.time_out_ns = static_cast<std::uint64_t>(time_out.count()) * 1000;
-  parameters_.rank = heap_.rank();
-  parameters_.world = heap_.world();
-  void* report = nullptr;
-  cuda::check(cudaHostAlloc(&report, sizeof(WaitReport), cudaHostAllocPortable | cudaHostAllocMapped),
-              "allocating the wait report");
-  parameters_.report = static_cast<WaitReport*>(report);
-  restore();
-}
-
-CollectiveHandle::~CollectiveHandle() {
-  static_cast<void>(cudaFreeHost(parameters_.report));
+HeapBuffers::~HeapBuffers() {
   for (const SymmetricBuffer& buffer : buffers_) {
     try {
       heap_.release(buffer);
@@ -71,9 +52,38 @@ CollectiveHandle::~CollectiveHandle() {
   }
 }
 
-SymmetricBuffer CollectiveHandle::take(const char* tag, std::size_t bytes) {
-  buffers_.push_back(heap_.allocate(name_ + " " + tag, bytes));
+SymmetricBuffer HeapBuffers::take(const std::string& tag, std::size_t bytes) {
+  buffers_.push_back(heap_.allocate(tag, bytes));
   return buffers_.back();
+}
+
+PinnedReport::PinnedReport() {
+  void* memory = nullptr;
+  cuda::check(cudaHostAlloc(&memory, sizeof(WaitReport), cudaHostAllocPortable | cudaHostAllocMapped),
+              "allocating the wait report");
+  report_ = static_cast<WaitReport*>(memory);
+  clear();
+}
+
+PinnedReport::~PinnedReport() { static_cast<void>(cudaFreeHost(report_)); }
+
+CollectiveHandle::CollectiveHandle(HeapRank& heap, std::string name, std::size_t arrival_words,
+                                   std::chrono::microseconds time_out)
+    : heap_(heap), name_(std::move(name)), buffers_(heap) {
+  pad_ = take("signals", pad_bytes(arrival_words));
+  const PeerView view = heap_.view(pad_);
+  for (int rank = 0; rank < heap_.world(); ++rank) {
+    parameters_.signals[rank] = reinterpret_cast<std::uint32_t*>(view.base[rank]);
+  }
+  parameters_.time_out_ns = static_cast<std::uint64_t>(time_out.count()) * 1000;
+  parameters_.rank = heap_.rank();
+  parameters_.world = heap_.world();
+  parameters_.report = report_.get();
+  restore();
+}
+
+SymmetricBuffer CollectiveHandle::take(const char* tag, std::size_t bytes) {
+  return buffers_.take(name_ + " " + tag, bytes);
 }
 
 void CollectiveHandle::finish_setup() { steps_ = heap_.steps(); }
@@ -89,16 +99,16 @@ void CollectiveHandle::prepare(int blocks) {
     complete_ = true;
   }
   if (blocks_ != 0 && blocks_ != blocks) {
-    throw InputError(fmt::format(
-        "this handle has been launched with {} CTAs, now with {}: use launch or launch_together, not both", blocks_,
-        blocks));
+    throw InputError(
+        fmt::format("this handle has been launched with {} CTAs, now with {}: use launch or launch_together, not both",
+                    blocks_, blocks));
   }
   blocks_ = blocks;
 }
 
 void CollectiveHandle::check() const {
-  if (static_cast<const volatile WaitReport*>(parameters_.report)->raised == 2U) {
-    throw DeviceError(fmt::format("{}: {}", name_, describe(*parameters_.report)));
+  if (report_.raised()) {
+    throw DeviceError(fmt::format("{}: {}", name_, describe(*report_.get())));
   }
 }
 
@@ -116,7 +126,7 @@ void CollectiveHandle::restore() {
                          first_epochs.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
               "setting the first epoch");
   cuda::check(cudaDeviceSynchronize(), "waiting for the first epoch");
-  *parameters_.report = WaitReport{};
+  report_.clear();
 }
 
 }  // namespace xstage::kernels

@@ -15,21 +15,23 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/attention/attention_tile.hpp"
+#include "kernels/attention/attention_layout.hpp"
 
 namespace xstage::kernels {
 
-template <class Element, int Keys>
-using ScoreAtom = decltype(cute::SM90::GMMA::ss_op_selector<
-                           Element, Element, float, cute::Shape<cute::_64, cute::Int<Keys>, cute::_16>,
-                           cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>());
+template <class Element>
+using ScoreAtom =
+    decltype(cute::SM90::GMMA::ss_op_selector<Element, Element, float,
+                                              cute::Shape<cute::_64, cute::Int<attention_block_keys>, cute::_16>,
+                                              cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>());
 template <class Element, int HeadDim>
-using OutputAtom = decltype(cute::SM90::GMMA::rs_op_selector<
-                            Element, Element, float, cute::Shape<cute::_64, cute::Int<HeadDim>, cute::_16>,
-                            cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::MN>());
+using OutputAtom =
+    decltype(cute::SM90::GMMA::rs_op_selector<Element, Element, float,
+                                              cute::Shape<cute::_64, cute::Int<HeadDim>, cute::_16>,
+                                              cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::MN>());
 
-/// Descriptor of an operand in 128-byte swizzled rows. `leading_bytes` matters for operands that are not K-major: how
-/// far it is to the next 64 of them.
+/// Descriptor of an operand in 128-byte swizzled rows. `leading_bytes`: of an operand that is not K-major, how far it
+/// is to its next 64 rows or columns.
 __device__ inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address, int leading_bytes) {
   cute::GmmaDescriptor descriptor;
   descriptor.bitfield.start_address_ = static_cast<std::uint16_t>(shared_address >> 4U);
@@ -40,14 +42,16 @@ __device__ inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address
   return descriptor;
 }
 
-template <class Tile, class Element>
+template <int HeadDim, class Element>
 struct AttentionProducts {
-  static constexpr int score_values = Tile::block_keys / 2;  // of one thread: 64 x keys over 128 threads
-  static constexpr int output_values = Tile::head_dim / 2;
-  static constexpr int pairs = Tile::block_keys / 4;  // of probabilities
+  using Layout = AttentionLayout<HeadDim>;
+  static constexpr int score_values = attention_block_keys / 2;  // of one thread: 64 x keys over 128 threads
+  static constexpr int output_values = HeadDim / 2;
+  static constexpr int steps = attention_block_keys / 16;  // of the second product, 16 keys each
   using Scores = float (&)[score_values];
   using Output = float (&)[output_values];
-  using Probabilities = std::uint32_t (&)[pairs];
+  /// Of one step: the fragment of a 64 x 16 operand, four pairs of elements.
+  static constexpr int step_pairs = 4;
 
   /// `query`: first of this warpgroup's 64 rows in shared memory.
   __device__ static void multiply_scores(Scores scores, std::uint32_t query, std::uint32_t key) {
@@ -56,12 +60,12 @@ struct AttentionProducts {
     fence(scores);
     cute::warpgroup_arrive();
 #pragma unroll
-    for (int step = 0; step < Tile::head_dim / 16; ++step) {
+    for (int step = 0; step < HeadDim / 16; ++step) {
       // 16 elements further are 32 bytes, in the descriptor's unit of 16.
       const int half = step / 4;
       const int within = 2 * (step % 4);
-      score_step(scores, query_rows + static_cast<std::uint64_t>(half * (Tile::query_half_bytes >> 4) + within),
-                 key_rows + static_cast<std::uint64_t>(half * (Tile::block_half_bytes >> 4) + within),
+      score_step(scores, query_rows + static_cast<std::uint64_t>(half * (Layout::query_half_bytes >> 4) + within),
+                 key_rows + static_cast<std::uint64_t>(half * (Layout::block_half_bytes >> 4) + within),
                  step == 0 ? cute::SM90::GMMA::ScaleOut::Zero : cute::SM90::GMMA::ScaleOut::One,
                  std::make_index_sequence<score_values>{});
     }
@@ -69,29 +73,18 @@ struct AttentionProducts {
     fence(scores);
   }
 
-  __device__ static void multiply_output(Output output, Probabilities probabilities, std::uint32_t value) {
-    const std::uint64_t value_rows = swizzled_descriptor(value, Tile::block_half_bytes);
-    fence(output);
-    fence(probabilities);
-    cute::warpgroup_arrive();
-#pragma unroll
-    for (int step = 0; step < Tile::block_keys / 16; ++step) {
-      output_step(output, &probabilities[4 * step], value_rows + static_cast<std::uint64_t>(step * (16 * 128 >> 4)),
-                  std::make_index_sequence<output_values>{});
-    }
-    cute::warpgroup_commit_batch();
-    fence(output);
-  }
-
+  /// Steps [First, Last) of a block: probabilities of these keys only.
   template <int First, int Last>
-  __device__ static void multiply_part(Output output, std::uint32_t (&probabilities)[4 * (Last - First)], std::uint32_t value) {
-    const std::uint64_t value_rows = swizzled_descriptor(value, Tile::block_half_bytes);
+  __device__ static void multiply_output(Output output, std::uint32_t (&probabilities)[step_pairs * (Last - First)],
+                                         std::uint32_t value) {
+    const std::uint64_t value_rows = swizzled_descriptor(value, Layout::block_half_bytes);
     fence(output);
     fence(probabilities);
     cute::warpgroup_arrive();
 #pragma unroll
     for (int step = First; step < Last; ++step) {
-      output_step(output, &probabilities[4 * (step - First)], value_rows + static_cast<std::uint64_t>(step * (16 * 128 >> 4)),
+      output_step(output, &probabilities[step_pairs * (step - First)],
+                  value_rows + static_cast<std::uint64_t>(step * (16 * 128 >> 4)),
                   std::make_index_sequence<output_values>{});
     }
     cute::warpgroup_commit_batch();
@@ -111,14 +104,14 @@ struct AttentionProducts {
   template <std::size_t... Index>
   __device__ static void score_step(Scores scores, std::uint64_t query, std::uint64_t key,
                                     cute::SM90::GMMA::ScaleOut scale, std::index_sequence<Index...>) {
-    ScoreAtom<Element, Tile::block_keys>::fma(query, key, scores[Index]..., scale);
+    ScoreAtom<Element>::fma(query, key, scores[Index]..., scale);
   }
 
   template <std::size_t... Index>
   __device__ static void output_step(Output output, const std::uint32_t* pair, std::uint64_t value,
                                      std::index_sequence<Index...>) {
-    OutputAtom<Element, Tile::head_dim>::fma(pair[0], pair[1], pair[2], pair[3], value, output[Index]...,
-                                             cute::SM90::GMMA::ScaleOut::One);
+    OutputAtom<Element, HeadDim>::fma(pair[0], pair[1], pair[2], pair[3], value, output[Index]...,
+                                      cute::SM90::GMMA::ScaleOut::One);
   }
 };
 

@@ -1,0 +1,56 @@
+#pragma once
+// The parts of an attention launch that know no CUDA: shapes of tiles, and where they lie in shared memory.
+//
+//   query    [halves][192 rows][64]    48 KiB   one                  64 rows for each of three multiplying warpgroups
+//   key      [halves][128 keys][64]    32 KiB   two stages
+//   value    [halves][128 keys][64]    32 KiB   two stages
+//   results  [warpgroup][halves][64 rows][64]   48 KiB   on their way out
+//
+// A half is 64 elements of head_dim, one 128-byte swizzled row: what TMA writes, WGMMA reads and stmatrix fills. Sizes
+// are those of head_dim 128. Results have a place of their own: where the query or the next tile's values go, a slow
+// store would hold up the loads.
+//
+// Three warpgroups of 64 rows and not two: while one does its softmax the other two keep the tensor cores busy. Two
+// with blocks of 160 keys, which take turns and overlap their own two products, were 5 to 8% slower (docs/notes).
+
+#include <cstdint>
+
+namespace xstage::kernels {
+
+inline constexpr int warpgroup_rows = 64;
+inline constexpr int attend_warpgroups = 3;
+inline constexpr int attention_tile_rows = attend_warpgroups * warpgroup_rows;
+inline constexpr int attention_block_keys = 128;
+inline constexpr int attention_threads = 128 * (attend_warpgroups + 1);  // one warpgroup loads and stores
+inline constexpr int key_stages = 2;                                     // and of values
+inline constexpr int half_columns = 64;
+inline constexpr int attention_helper_registers = 32;
+inline constexpr int attention_multiply_registers = 160;
+static_assert(128 * (attention_helper_registers + attend_warpgroups * attention_multiply_registers) <= 65536);
+
+template <int HeadDim>
+struct AttentionLayout {
+  static constexpr int halves = HeadDim / half_columns;
+
+  static constexpr int query_half_bytes = attention_tile_rows * 128;
+  static constexpr int query_bytes = halves * query_half_bytes;
+  static constexpr int block_half_bytes = attention_block_keys * 128;
+  static constexpr int block_bytes = halves * block_half_bytes;  // of keys or values
+  // Keys and values of a block come in two pieces, one for each CTA of a cluster of two: halves of head_dim, or if
+  // there is only one, halves of the rows.
+  static constexpr int piece_rows = halves == 2 ? attention_block_keys : attention_block_keys / 2;
+  static constexpr int piece_bytes = block_bytes / 2;
+  static constexpr int slab_half_bytes = warpgroup_rows * 128;
+  static constexpr int slab_bytes = halves * slab_half_bytes;  // results of one warpgroup
+
+  static constexpr int query_offset = 0;
+  static constexpr int key_offset = query_offset + query_bytes;
+  static constexpr int value_offset = key_offset + key_stages * block_bytes;
+  static constexpr int results_offset = value_offset + key_stages * block_bytes;
+  static constexpr int barriers_offset = results_offset + attend_warpgroups * slab_bytes;
+  static constexpr int barriers_bytes = 1024;
+  static constexpr int bytes = barriers_offset + barriers_bytes;
+  static_assert(bytes <= 227 * 1024);
+};
+
+}  // namespace xstage::kernels

@@ -1,0 +1,291 @@
+// Attention: one rank's handle. Owns what lies in the symmetric heap, turns addresses into tensor maps, launches.
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "attention/problem.hpp"
+#include "kernels/attention/attention.hpp"
+#include "kernels/attention/attention_layout.hpp"
+#include "kernels/attention/head_map.hpp"
+#include "kernels/collective/handle.hpp"
+#include "node/cuda/device_memory.hpp"
+#include "xstage/attention.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage {
+
+using attention::Destination;
+using attention::Operands;
+using kernels::AttentionLaunch;
+using kernels::CallPad;
+
+static_assert(attention::tile_rows == kernels::attention_tile_rows);
+static_assert(attention::block_keys == kernels::attention_block_keys);
+static_assert(attention::slab_rows == kernels::warpgroup_rows);
+
+namespace {
+
+constexpr std::int64_t element_bytes = 2;
+
+std::size_t arrival_words(const attention::Problem& problem) {
+  return problem.destination == Destination::to_owners ? static_cast<std::size_t>(attention::slabs(problem)) : 0;
+}
+
+float scale_of(const attention::Problem& problem) {
+  return problem.scale > 0 ? problem.scale : 1.0F / std::sqrt(static_cast<float>(problem.head_dim));
+}
+
+}  // namespace
+
+class Attention::State {
+ public:
+  State(HeapRank& heap, const attention::Problem& problem, const attention::Plan& plan,
+        std::chrono::microseconds time_out)
+      : problem_(checked(problem, heap)),
+        plan_(attention::complete_plan(problem, plan, heap.world(), kernels::multiprocessors(heap.device()))),
+        call_(heap, "attention", arrival_words(problem), time_out) {
+    heap.agree(attention::statement(problem_, plan_));
+    if (problem_.destination != Destination::local) {
+      result_ = call_.take("output", attention::symmetric_result_bytes(problem_, heap.world()));
+    }
+    call_.finish_setup();
+    fill_constant_parameters();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() = default;
+
+  /// Parameters for these operands; the maps are made anew only when an address changes.
+  const AttentionLaunch& prepare(const Operands& operands, int blocks) {
+    check_operands(operands);
+    call_.prepare(blocks);
+    if (!prepared_ || operands.query != operands_.query || operands.key != operands_.key ||
+        operands.value != operands_.value || operands.output != operands_.output) {
+      make_operand_maps(operands);
+    }
+    launch_.log_sum_exp = operands.log_sum_exp;
+    operands_ = operands;
+    prepared_ = true;
+    return launch_;
+  }
+
+  [[nodiscard]] kernels::AttentionLaunchShape shape(int blocks) const {
+    return {problem_.head_dim, problem_.element, blocks, plan_.cluster, instrumented_};
+  }
+
+  void restore() {
+    call_.restore();
+    const cuda::CurrentDevice current(heap().device());
+    if (tickets_.bytes() > 0) {
+      cuda::check(cudaMemset(tickets_.as<void>(), 0, tickets_.bytes()), "clearing the tiles drawn");
+    }
+  }
+
+  void instrument(const attention::Instruments& instruments) {
+    instrumented_ = instruments.spans != nullptr || instruments.longest_delay_ns != 0;
+    launch_.probe = {static_cast<kernels::SpanRecord*>(instruments.spans), instruments.spans_each,
+                     instruments.longest_delay_ns, instruments.delay_seed};
+    const cuda::CurrentDevice current(heap().device());
+    kernels::load_attention(shape(plan_.issuers));
+  }
+
+  [[nodiscard]] void* output() const {
+    if (problem_.destination == Destination::local) {
+      throw InputError("a local attention has no symmetric output: it writes into the caller's tensor");
+    }
+    return heap().local(result_);
+  }
+
+  [[nodiscard]] attention::Arrivals arrivals() const {
+    if (problem_.destination != Destination::to_owners) {
+      throw InputError("only results that go to their owners are counted on arrival");
+    }
+    return {parameters().signals[heap().rank()] + CallPad::arrivals, attention::slabs(problem_) / problem_.sequences,
+            static_cast<std::uint32_t>(problem_.heads)};
+  }
+
+  /// Device copy of all virtual ranks' parameters, kept by the first of them.
+  const AttentionLaunch* upload(const std::vector<AttentionLaunch>& launches, cudaStream_t stream) {
+    const std::size_t bytes = launches.size() * sizeof(AttentionLaunch);
+    if (virtual_launches_.bytes() < bytes) {
+      virtual_launches_ = cuda::DeviceBuffer(heap().device(), bytes, "parameters of virtual ranks");
+    }
+    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), bytes, cudaMemcpyHostToDevice, stream),
+                "copying the parameters of virtual ranks");
+    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
+    return virtual_launches_.as<AttentionLaunch>();
+  }
+
+  [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
+  [[nodiscard]] const attention::Plan& plan() const { return plan_; }
+  [[nodiscard]] const attention::Problem& problem() const { return problem_; }
+  void check() const { call_.check(); }
+  void synchronise() const { call_.synchronise(); }
+
+ private:
+  static const attention::Problem& checked(const attention::Problem& problem, const HeapRank& heap) {
+    attention::check_problem(problem, heap.world());
+    kernels::require_hopper(heap.device());
+    return problem;
+  }
+
+  [[nodiscard]] const kernels::CallParameters& parameters() const { return call_.parameters(); }
+  [[nodiscard]] bool among_ranks() const {
+    return problem_.destination == Destination::to_owners && heap().world() > 1;
+  }
+  [[nodiscard]] int own_heads() const { return problem_.heads / heap().world(); }
+
+  void fill_constant_parameters() {
+    const cuda::CurrentDevice current(heap().device());
+    launch_.schedule = attention::make_schedule(problem_, plan_, heap().rank(), heap().world());
+    launch_.call = parameters();
+    if (!among_ranks()) {
+      launch_.call.world = 1;
+    }
+    constexpr float log2_of_e = 1.44269504F;
+    launch_.scale_log2 = scale_of(problem_) * log2_of_e;
+    if (problem_.causal) {
+      tickets_ = cuda::DeviceBuffer(heap().device(), 2 * sizeof(std::uint32_t), "tiles drawn");
+      launch_.tickets = tickets_.as<std::uint32_t>();
+    }
+    fill_destinations();
+    kernels::load_attention(shape(plan_.issuers));
+    restore();
+  }
+
+  void fill_destinations() {
+    kernels::AttentionDestinations& destinations = launch_.destinations;
+    destinations.direct = plan_.store_path == StorePath::bulk ? 0 : 1;
+    destinations.slabs = problem_.destination == Destination::to_owners
+                             ? static_cast<std::int32_t>(attention::slabs(problem_) / problem_.sequences)
+                             : 0;
+    if (problem_.destination == Destination::local) {
+      destinations.count = 1;
+      destinations.row_begin[1] = static_cast<std::int32_t>(problem_.rows);
+      destinations.heads = own_heads();
+      return;
+    }
+    const int world = heap().world();
+    destinations.count = world;
+    destinations.heads = problem_.heads;
+    destinations.first_head = heap().rank() * own_heads();
+    const PeerView view = heap().view(result_);
+    char* twin = view.base[heap().rank()];
+    for (int rank = 0; rank < world; ++rank) {
+      const attention::RowRange rows = attention::row_range(problem_.rows, rank, world);
+      destinations.row_begin[rank] = static_cast<std::int32_t>(rows.begin);
+      destinations.row_begin[rank + 1] = static_cast<std::int32_t>(rows.begin + rows.count);
+      destinations.base[rank] = problem_.destination == Destination::twin ? twin : view.base[rank];
+      twin += problem_.sequences * rows.count * problem_.heads * problem_.head_dim * element_bytes;
+    }
+    for (int rank = 0; rank < world; ++rank) {
+      const std::int64_t rows = destinations.row_begin[rank + 1] - destinations.row_begin[rank];
+      launch_.output[rank] = result_map(destinations.base[rank], rows, problem_.heads);
+    }
+  }
+
+  [[nodiscard]] CUtensorMap result_map(const void* address, std::int64_t rows, int heads) const {
+    return kernels::head_map({address, problem_.sequences, rows, heads, problem_.head_dim, problem_.element},
+                             kernels::warpgroup_rows, problem_.head_dim / kernels::half_columns);
+  }
+
+  void check_operands(const Operands& operands) const {
+    kernels::check_operand("query", operands.query);
+    kernels::check_operand("key", operands.key);
+    kernels::check_operand("value", operands.value);
+    if (problem_.destination == Destination::local) {
+      kernels::check_operand("output", operands.output);
+    }
+    if (operands.log_sum_exp != nullptr) {
+      kernels::check_operand("log_sum_exp", operands.log_sum_exp);
+    }
+  }
+
+  void make_operand_maps(const Operands& operands) {
+    const int halves = problem_.head_dim / kernels::half_columns;
+    const int key_heads = problem_.kv_heads / heap().world();
+    const int piece_rows = halves == 2 ? kernels::attention_block_keys : kernels::attention_block_keys / 2;
+    launch_.query = kernels::head_map(
+        {operands.query, problem_.sequences, problem_.rows, own_heads(), problem_.head_dim, problem_.element},
+        kernels::attention_tile_rows, halves);
+    const auto key_map = [&](const void* address) {
+      return kernels::head_map(
+          {address, problem_.sequences, problem_.keys, key_heads, problem_.head_dim, problem_.element}, piece_rows, 1);
+    };
+    launch_.key = key_map(operands.key);
+    launch_.value = key_map(operands.value);
+    if (problem_.destination == Destination::local) {
+      launch_.output[0] = result_map(operands.output, problem_.rows, own_heads());
+      launch_.destinations.base[0] = static_cast<char*>(operands.output);
+    }
+  }
+
+  attention::Problem problem_;
+  attention::Plan plan_;
+  kernels::CollectiveHandle call_;
+  SymmetricBuffer result_{};
+  cuda::DeviceBuffer tickets_;
+  cuda::DeviceBuffer virtual_launches_;
+  AttentionLaunch launch_{};
+  Operands operands_;
+  bool prepared_ = false;
+  bool instrumented_ = false;
+};
+
+Attention::Attention(HeapRank& heap, const attention::Problem& problem, const attention::Plan& plan,
+                     std::chrono::microseconds time_out)
+    : state_(std::make_unique<State>(heap, problem, plan, time_out)) {}
+Attention::Attention(Attention&&) noexcept = default;
+Attention& Attention::operator=(Attention&&) noexcept = default;
+Attention::~Attention() = default;
+
+void Attention::launch(const Operands& operands, CUstream_st* stream) {
+  const AttentionLaunch& launch = state_->prepare(operands, issuers());
+  const cuda::CurrentDevice current(state_->heap().device());
+  kernels::launch_attention(launch, state_->shape(issuers()), stream);
+}
+
+void Attention::launch_together(std::span<Attention* const> ranks, std::span<const Operands> operands,
+                                CUstream_st* stream) {
+  if (ranks.empty() || ranks.size() != operands.size() ||
+      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
+    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
+                                 ranks.size(), operands.size()));
+  }
+  State& first = *ranks[0]->state_;
+  const int device = first.heap().device();
+  const cuda::CurrentDevice current(device);
+  // All ranks share the multiprocessors: each gets its part, in whole clusters.
+  const int cluster = first.plan().cluster;
+  const int share = kernels::multiprocessors(device) / static_cast<int>(ranks.size()) / cluster * cluster;
+  const int blocks = std::min(share, first.plan().issuers);
+  std::vector<AttentionLaunch> launches;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks));
+  }
+  kernels::launch_virtual_attention(first.upload(launches, stream), first.heap().world(), first.shape(blocks), stream);
+}
+
+void* Attention::output() const { return state_->output(); }
+attention::Arrivals Attention::arrivals() const { return state_->arrivals(); }
+void Attention::check() const { state_->check(); }
+
+void Attention::reset(std::span<Attention* const> ranks) {
+  for (Attention* rank : ranks) {
+    rank->state_->synchronise();
+  }
+  for (Attention* rank : ranks) {
+    rank->state_->restore();
+  }
+}
+
+void Attention::instrument(const attention::Instruments& instruments) { state_->instrument(instruments); }
+const attention::Plan& Attention::plan() const { return state_->plan(); }
+const attention::Problem& Attention::problem() const { return state_->problem(); }
+int Attention::issuers() const { return state_->plan().issuers; }
+
+}  // namespace xstage

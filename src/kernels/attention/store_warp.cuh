@@ -1,0 +1,206 @@
+#pragma once
+// Warps 1 to 3: each sends the results of one multiplying warpgroup to who owns them, and tells them.
+//
+//   staged slab (64 rows of one head) --bulk store or 16 bytes a lane--> [sequence, row - first row of owner, head, :]
+//                                     of one owner, or of each whose rows begin within the slab
+
+#include "kernels/attention/attention_shared.cuh"
+#include "kernels/collective/call.cuh"
+
+namespace xstage::kernels {
+
+template <int HeadDim, class Probe>
+class AttentionStoreWarp {
+ public:
+  using Layout = AttentionLayout<HeadDim>;
+  using Shared = AttentionShared<HeadDim>;
+
+  __device__ AttentionStoreWarp(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks, int warpgroup)
+      : launch_(launch),
+        call_(launch.call, block),
+        blocks_(blocks),
+        warpgroup_(warpgroup),
+        leader_(cute::elect_one_sync() != 0U),
+        probe_(launch.probe, Shared::barriers().probes, block,
+               warpgroup == 0 ? SpanRole::store_first : SpanRole::store_second) {
+    if (recording()) {
+      probe_.start();
+    }
+  }
+
+  __device__ void run(std::int32_t block) {
+    std::uint32_t epoch = 0;
+    if (!call_.alone()) {
+      epoch = call_.epoch();
+      if (block == 0 && warpgroup_ == 0 && leader_) {
+        call_.announce(epoch);
+      }
+    }
+    store_slabs(epoch);
+    if (!call_.alone()) {
+      finish(epoch);
+    }
+  }
+
+ private:
+  __device__ bool recording() const { return leader_ && warpgroup_ < 2; }
+
+  __device__ void store_slabs(std::uint32_t epoch) {
+    AttentionBarriers& barriers = Shared::barriers();
+    bool entered = call_.alone();
+    std::uint32_t parity = 0;
+#pragma unroll 1
+    for (;;) {
+      barriers.staged[warpgroup_].wait(parity);
+      parity ^= 1U;
+      const Slab slab = barriers.slab[warpgroup_];
+      if (slab.row < 0) {
+        return;
+      }
+      if (!entered) {
+        entered = true;
+        gave_up_ = __any_sync(0xFFFFFFFFU, leader_ && !call_.await_peers(epoch)) != 0;
+      }
+      if (recording()) {
+        probe_.delay();
+        probe_.begin();
+      }
+      if (!gave_up_) {
+        store(slab);
+      }
+      if (leader_) {
+        await_bulk_sources();
+        barriers.vacant[warpgroup_].arrive();
+      }
+      if (recording()) {
+        probe_.end(SpanKind::store_tile, slab.head);
+      }
+      if (!gave_up_ && launch_.destinations.slabs > 0) {
+        tell_owners(slab);
+      }
+    }
+  }
+
+  __device__ void store(const Slab& slab) const {
+    if (launch_.destinations.direct != 0) {
+      store_direct(slab);
+    } else if (leader_) {
+      store_bulk(slab);
+    }
+    __syncwarp();
+  }
+
+  [[nodiscard]] __device__ bool owns_part(std::int32_t destination, const Slab& slab) const {
+    return slab.row < launch_.destinations.row_begin[destination + 1] &&
+           slab.row + warpgroup_rows > launch_.destinations.row_begin[destination];
+  }
+
+  /// The maps clip rows before an owner's first and behind its last one.
+  __device__ void store_bulk(const Slab& slab) const {
+    const AttentionDestinations& destinations = launch_.destinations;
+#pragma unroll 1
+    for (std::int32_t destination = 0; destination < destinations.count; ++destination) {
+      if (owns_part(destination, slab)) {
+        asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
+                         &launch_.output[destination]),
+                     "r"(Shared::results(warpgroup_)), "r"(0), "r"(slab.row - destinations.row_begin[destination]),
+                     "r"(0), "r"(destinations.first_head + slab.head), "r"(slab.sequence)
+                     : "memory");
+      }
+    }
+    commit_bulk_stores();
+  }
+
+  /// 16 bytes a lane: 32 lanes write two rows of 256 bytes, or four of 128.
+  __device__ void store_direct(const Slab& slab) const {
+    constexpr std::int32_t row_units = HeadDim / 8;
+    constexpr std::int32_t half_units = half_columns / 8;
+#pragma unroll 1
+    for (auto unit = static_cast<std::int32_t>(threadIdx.x % 32U); unit < warpgroup_rows * row_units; unit += 32) {
+      const std::int32_t row = unit / row_units;
+      const std::int32_t column = unit % row_units;
+      const std::uint32_t source =
+          Shared::results(warpgroup_) + static_cast<std::uint32_t>(column / half_units * Layout::slab_half_bytes +
+                                                                   row * 128 + (column % half_units ^ row % 8) * 16);
+      uint4 value;
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                   : "r"(source));
+      char* row_begin = row_address(slab, slab.row + row);
+      if (row_begin != nullptr) {
+        *reinterpret_cast<uint4*>(row_begin + column * 16) = value;
+      }
+    }
+  }
+
+  /// Null behind the last row.
+  [[nodiscard]] __device__ char* row_address(const Slab& slab, std::int32_t row) const {
+    const AttentionDestinations& destinations = launch_.destinations;
+#pragma unroll 1
+    for (std::int32_t destination = 0; destination < destinations.count; ++destination) {
+      const std::int32_t begin = destinations.row_begin[destination];
+      const std::int32_t end = destinations.row_begin[destination + 1];
+      if (row >= begin && row < end) {
+        const std::int64_t line = static_cast<std::int64_t>(slab.sequence) * (end - begin) + row - begin;
+        return destinations.base[destination] +
+               (line * destinations.heads + destinations.first_head + slab.head) * (HeadDim * 2);
+      }
+    }
+    return nullptr;
+  }
+
+  /// One head more of these rows has arrived. The fence waits for the stores, and takes microseconds while the fabric
+  /// is busy: this warp has them, a multiplying one would not.
+  __device__ void tell_owners(const Slab& slab) {
+    if (!leader_) {
+      return;
+    }
+    fence_stores();
+    if (warpgroup_ < 2) {
+      probe_.delay();
+    }
+    const std::uint32_t counter =
+        CallPad::arrivals +
+        static_cast<std::uint32_t>(slab.sequence * launch_.destinations.slabs + slab.row / warpgroup_rows);
+#pragma unroll 1
+    for (std::int32_t destination = 0; destination < launch_.destinations.count; ++destination) {
+      if (owns_part(destination, slab)) {
+        add_relaxed(launch_.call.signals[destination] + counter, 1U);
+      }
+    }
+  }
+
+  /// All stores of this warp have been performed, in the order that a flag after this needs.
+  __device__ static void fence_stores() {
+    await_bulk_stores();
+    fence_async_proxy();
+    fence_release();
+  }
+
+  /// Tells the peers that expect results here; the CTA's last warp opens the next call.
+  __device__ void finish(std::uint32_t epoch) {
+    if (!leader_) {
+      return;
+    }
+    if (!gave_up_) {
+      fence_stores();
+      call_.post_done();
+    }
+    ArrivalBarrier& stored = Shared::barriers().stored;
+    stored.arrive();
+    if (warpgroup_ == 0) {
+      stored.wait(0);
+      call_.leave(epoch, static_cast<std::uint32_t>(attend_warpgroups * blocks_));
+    }
+  }
+
+  const AttentionLaunch& launch_;
+  const CollectiveCall call_;
+  const std::int32_t blocks_;
+  const int warpgroup_;
+  const bool leader_;
+  Probe probe_;
+  bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
+};
+
+}  // namespace xstage::kernels
