@@ -4,7 +4,8 @@
     check_results.py [--repository FOLDER]
 
 Every bench/results/*.json names the commit that it measured. The check fails if that commit is not in this history, or
-if the measured sources have changed since: src/node/cuda for calibrations, src/kernels and src/schedule for the rest.
+if the measured sources have changed since: src/node/cuda for calibrations, for the rest
+src/kernels and src/schedule without what belongs to other operators.
 A shallow clone or an export without git cannot answer; the check then says so and passes.
 """
 
@@ -17,6 +18,17 @@ import sys
 
 CALIBRATION_SOURCES = ("src/node/cuda",)
 KERNEL_SOURCES = ("src/kernels", "src/schedule")
+# Kernels of one operator do not enter the binaries of another. What is named nowhere here counts for all.
+OPERATOR_SOURCES = {
+    "gemm": ("src/kernels/gemm", "src/schedule/gemm_schedule.hpp"),
+    "attention": (
+        "src/kernels/attention",
+        "src/kernels/all_to_all",
+        "src/kernels/collective",
+        "src/schedule/attention_schedule.hpp",
+        "src/schedule/attention_shares.hpp",
+    ),
+}
 
 
 def git(repository, *arguments):
@@ -28,8 +40,13 @@ def git(repository, *arguments):
 
 
 def measured_sources(result_file):
-    """The folders whose code decides the numbers of a result file."""
-    return CALIBRATION_SOURCES if result_file.name.startswith("calibration") else KERNEL_SOURCES
+    """git's path specifications of the code that decides the numbers of a result file."""
+    if result_file.name.startswith("calibration"):
+        return CALIBRATION_SOURCES
+    operator = result_file.name.split("-")[0]
+    others = (path for name, paths in OPERATOR_SOURCES.items() if name != operator for path in paths)
+    known = operator in OPERATOR_SOURCES
+    return KERNEL_SOURCES + (tuple(f":(exclude){path}" for path in others) if known else ())
 
 
 def commit_of(result_file):
@@ -48,10 +65,10 @@ def commit_of(result_file):
     return commit
 
 
-def changed_files(repository, commit, folders):
-    """Files under `folders` in which the working tree differs from `commit`, new ones included."""
-    _, changed = git(repository, "diff", "--name-only", commit, "--", *folders)
-    _, untracked = git(repository, "ls-files", "--others", "--exclude-standard", "--", *folders)
+def changed_files(repository, commit, paths):
+    """Files of these path specifications in which the working tree differs from `commit`, new ones included."""
+    _, changed = git(repository, "diff", "--name-only", commit, "--", *paths)
+    _, untracked = git(repository, "ls-files", "--others", "--exclude-standard", "--", *paths)
     return sorted(set(changed.splitlines()) | set(untracked.splitlines()))
 
 

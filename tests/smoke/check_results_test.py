@@ -84,6 +84,26 @@ class Results(unittest.TestCase):
         self.commit()
         self.assertIn("src/schedule/wave.hpp", self.complaints()[0])
 
+    def test_kernels_of_other_operators(self):
+        self.add_result("gemm-h200x2.json", self.measured)
+        self.add_result("attention-h200.json", self.measured)
+        self.write("src/kernels/attention/attention.cu", "new")
+        self.assertEqual(len(self.complaints()), 1)
+        self.assertIn("attention-h200.json", self.complaints()[0])
+        self.write("src/kernels/gemm/gemm.cu", "second")
+        self.assertEqual(len(self.complaints()), 2)
+
+    def test_shared_code_counts_for_all_operators(self):
+        self.add_result("gemm-h200x2.json", self.measured)
+        self.add_result("attention-h200.json", self.measured)
+        self.write("src/kernels/common/signals.cuh", "new")
+        self.assertEqual(len(self.complaints()), 2)
+
+    def test_operator_that_is_not_known_depends_on_all_kernels(self):
+        self.add_result("moe-h200x2.json", self.measured)
+        self.write("src/kernels/attention/attention.cu", "new")
+        self.assertEqual(len(self.complaints()), 1)
+
     def test_change_that_is_not_committed(self):
         self.add_result("gemm-h200x2.json", self.measured)
         self.write("src/kernels/gemm/gemm.cu", "second")
