@@ -70,9 +70,9 @@ struct Plan {
   // Bulk stores go through the copy engine, one thread each 64 rows; direct ones are 16 bytes a lane.
   StorePath store_path = StorePath::bulk;
   int issuers = 0;  // CTAs; 0: one for each multiprocessor, at most one for each tile
-  int cluster = 0;  // CTAs that fetch keys and values together: 1 or 2; 0: by length
-  // Causal: heads whose tiles are worked off together, longest first; 0: as many as L2 holds keys and values of.
-  int heads_together = 0;
+  // 1: tiles that are left over for less than one round of all CTAs are split along their keys, so that all have the
+  // same to do; 0: not; -1: where that saves more than it costs. Not with causal.
+  int split = -1;
 };
 
 /// Device addresses of one launch.

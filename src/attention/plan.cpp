@@ -11,14 +11,6 @@ namespace xstage::attention {
 
 namespace {
 
-/// From here the keys and values of one head no longer fit L2 together with those of the others, and CTAs that fetch
-/// them together save more than it costs them to keep step. Provisional.
-constexpr std::int64_t keys_for_clusters = 32768;
-
-/// Keys and values of the heads that are worked off together: half of an H200's L2. The rest is for queries, results,
-/// and the heads that come next.
-constexpr std::int64_t shared_cache_bytes = std::int64_t{24} << 20U;
-
 constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_blocks);
 
 void check_field(bool holds, std::string_view name, int value, std::string_view rule) {
@@ -27,48 +19,36 @@ void check_field(bool holds, std::string_view name, int value, std::string_view 
   }
 }
 
-/// Query heads of all sequences that a rank works on.
-std::int64_t lines_of_rank(const Problem& problem, int world) { return problem.sequences * (problem.heads / world); }
+/// Blocks of keys: what a split saves must be more, since parts are written, counted and read again (about 10 us).
+constexpr double blocks_for_a_split = 4;
 
-/// One row tile has no neighbour, and an odd number of CTAs no pairs.
-int choose_cluster(const Problem& problem, const Plan& plan) {
-  const bool pairs = problem.rows > tile_rows && plan.issuers % 2 == 0;
-  return !problem.causal && problem.keys >= keys_for_clusters && pairs ? 2 : 1;
+/// What is left over takes all CTAs together a part of the time of one tile.
+bool split_pays(const Problem& problem, int issuers, int world) {
+  const schedule::AttentionSchedule schedule = make_schedule(problem, 0, world);
+  const int left = schedule.tiles() % issuers;
+  const double blocks = schedule.key_blocks();
+  return left > 0 && blocks - blocks * left / issuers > blocks_for_a_split;
 }
 
-/// Query heads that share keys and values stay together, even if these alone do not fit.
-int choose_heads_together(const Problem& problem, int world) {
-  const std::int64_t bytes_of_head = problem.keys * problem.head_dim * 2 * 2;  // keys and values, 2 bytes each
-  const std::int64_t key_heads = std::max<std::int64_t>(1, shared_cache_bytes / bytes_of_head);
-  const std::int64_t heads = key_heads * (problem.heads / problem.kv_heads);
-  return static_cast<int>(std::min(heads, lines_of_rank(problem, world)));
-}
-
-/// What the schedule divides by, and how results leave.
-void check_order(const Problem& problem, const Plan& plan, int world) {
+void check_choices(const Problem& problem, const Plan& plan) {
   if (plan.store_path != StorePath::store16 && plan.store_path != StorePath::bulk) {
     throw InputError(fmt::format("plan: store_path is {}: it must be {} or {}", name_of(plan.store_path),
                                  name_of(StorePath::store16), name_of(StorePath::bulk)));
   }
-  check_field(plan.cluster == 1 || plan.cluster == 2, "cluster", plan.cluster, "it must be 1 or 2, or 0 for the rule");
-  check_field(plan.cluster == 1 || !problem.causal, "cluster", plan.cluster,
-              "causal attention needs 1, since its CTAs draw their tiles one by one");
-  const std::int64_t lines = lines_of_rank(problem, world);
-  check_field(
-      plan.heads_together >= 1 && plan.heads_together <= lines, "heads_together", plan.heads_together,
-      fmt::format("it must be between 1 and the {} heads of all sequences on a rank, or 0 for the rule", lines));
+  check_field(plan.split >= -1 && plan.split <= 1, "split", plan.split, "it must be 0 or 1, or -1 for the rule");
+  check_field(plan.split != 1 || !problem.causal, "split", plan.split,
+              "causal attention needs 0, since its CTAs draw their tiles one by one");
 }
 
-/// One CTA a multiprocessor in whole clusters, and none that would find no tile.
-int choose_issuers(const Problem& problem, const Plan& plan, int world, int multiprocessors) {
-  const std::int64_t tiles = make_schedule(problem, plan, 0, world).cluster_tiles();  // of any rank
-  const int resident = std::min(multiprocessors, most_issuers) / plan.cluster * plan.cluster;
-  return static_cast<int>(std::min<std::int64_t>(resident, tiles * plan.cluster));
+/// One CTA a multiprocessor, and none that would find nothing to do.
+int choose_issuers(const Problem& problem, int split, int world, int multiprocessors) {
+  const std::int64_t tiles = make_schedule(problem, 0, world).tiles();  // of any rank
+  const int resident = std::min(multiprocessors, most_issuers);
+  return split == 1 ? resident : static_cast<int>(std::min<std::int64_t>(resident, tiles));
 }
 
 void check_issuers(const Plan& plan, int multiprocessors) {
-  check_field(plan.issuers >= 1 && plan.issuers % plan.cluster == 0, "issuers", plan.issuers,
-              fmt::format("it must be a positive multiple of the {} CTAs of a cluster", plan.cluster));
+  check_field(plan.issuers >= 1, "issuers", plan.issuers, "there must be one, or 0 for the rule");
   check_field(plan.issuers <= most_issuers, "issuers", plan.issuers,
               fmt::format("it must be at most {}, as the signal pad has no more epochs", most_issuers));
   check_field(plan.issuers <= multiprocessors, "issuers", plan.issuers,
@@ -77,12 +57,12 @@ void check_issuers(const Plan& plan, int multiprocessors) {
                           multiprocessors));
 }
 
-/// Cluster tile in which the rows of the next rank begin.
-std::int32_t first_row_tile(const Problem& problem, const Plan& plan, int rank, int world) {
+/// Tile in which the rows of the next rank begin.
+std::int32_t first_row_tile(const Problem& problem, int rank, int world) {
   if (problem.destination == Destination::local) {
     return 0;
   }
-  const std::int64_t rows = std::int64_t{tile_rows} * plan.cluster;
+  const std::int64_t rows = tile_rows;
   const std::int64_t last = (problem.rows - 1) / rows;  // a next rank without rows begins behind it
   return static_cast<std::int32_t>(std::min(last, row_range(problem.rows, (rank + 1) % world, world).begin / rows));
 }
@@ -91,15 +71,13 @@ std::int32_t first_row_tile(const Problem& problem, const Plan& plan, int rank, 
 
 Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors) {
   Plan complete = plan;
-  if (complete.cluster == 0) {
-    complete.cluster = choose_cluster(problem, complete);
+  check_choices(problem, complete);
+  if (complete.split == -1) {
+    const int issuers = complete.issuers > 0 ? complete.issuers : std::min(multiprocessors, most_issuers);
+    complete.split = !problem.causal && split_pays(problem, issuers, world) ? 1 : 0;
   }
-  if (complete.heads_together == 0) {
-    complete.heads_together = choose_heads_together(problem, world);
-  }
-  check_order(problem, complete, world);
   if (complete.issuers == 0) {
-    complete.issuers = choose_issuers(problem, complete, world, multiprocessors);
+    complete.issuers = choose_issuers(problem, complete.split, world, multiprocessors);
   }
   check_issuers(complete, multiprocessors);
   return complete;
@@ -112,7 +90,7 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
   return complete_plan(problem, plan, world, multiprocessors);
 }
 
-schedule::AttentionSchedule make_schedule(const Problem& problem, const Plan& plan, int rank, int world) {
+schedule::AttentionSchedule make_schedule(const Problem& problem, int rank, int world) {
   schedule::AttentionShape shape;
   shape.sequences = static_cast<std::int32_t>(problem.sequences);
   shape.rows = static_cast<std::int32_t>(problem.rows);
@@ -123,9 +101,7 @@ schedule::AttentionSchedule make_schedule(const Problem& problem, const Plan& pl
   schedule::AttentionTiling tiling;
   tiling.tile_rows = tile_rows;
   tiling.block_keys = block_keys;
-  tiling.cluster_size = plan.cluster;
-  tiling.first_row_tile = first_row_tile(problem, plan, rank, world);
-  tiling.heads_together = plan.heads_together;
+  tiling.first_row_tile = first_row_tile(problem, rank, world);
   schedule::AttentionSchedule schedule;
   schedule.start(shape, tiling);
   return schedule;

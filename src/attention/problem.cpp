@@ -129,8 +129,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("destination", name_of(problem.destination));
   state("store_path", name_of(plan.store_path));
   state("issuers", plan.issuers);
-  state("cluster", plan.cluster);
-  state("heads_together", plan.heads_together);
+  state("cluster", plan.split);
   return text;
 }
 

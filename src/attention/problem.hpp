@@ -20,10 +20,10 @@ inline constexpr int slab_rows = 64;
 /// The plan with everything filled in that it leaves open. Throws InputError if it breaks a rule.
 [[nodiscard]] Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors);
 
-/// The tiles of one rank for a complete plan.
-[[nodiscard]] schedule::AttentionSchedule make_schedule(const Problem& problem, const Plan& plan, int rank, int world);
+/// The tiles of one rank.
+[[nodiscard]] schedule::AttentionSchedule make_schedule(const Problem& problem, int rank, int world);
 
-/// Counters of arrived slabs on each rank.
+/// Counters of arrived slabs on each rank: none unless results go to their owners.
 [[nodiscard]] std::int64_t slabs(const Problem& problem);
 
 /// Bytes of a rank's result in the symmetric heap; of a twin, those of all ranks.

@@ -1,15 +1,16 @@
 #pragma once
-// Which tile of an attention comes next. The same class runs in the kernel and in the CPU tests (design rule 3).
+// Which tile of an attention comes next. The same code runs in the kernel and in the CPU tests (design rule 3).
 //
 // A tile is some query rows of one head of one sequence. Its keys come in blocks, which are worked off from the last to
 // the first, so that the only block that may have a tail, or is cut by the causal diagonal, comes first.
 //
 //   full     row tiles fastest, then heads: CTAs that work at the same time read the same keys and values from L2. The
 //            first row tile is that of the next rank's rows: no two ranks store to the same peer at once.
-//   causal   longest tiles first, of some heads together whose keys and values L2 holds; CTAs draw the next index when
-//            they are ready, so that short tiles at the end even out who has had long ones:
+//   causal   longest tiles first: the last row tile of every head, then the ones before them. CTAs draw the next index
+//            when they are ready, so that short tiles at the end even out who has had long ones. Working off a few
+//            heads at a time, as many as L2 holds keys and values of, was slower at all lengths.
 //
-//            heads 0-2:  row tile 9 of each, row tile 8 of each, ... 0;  heads 3-5:  row tile 9 of each, ...
+// Tiles that are left over for less than one round of all CTAs may be split along their keys, see attention_shares.hpp.
 
 #include <cstdint>
 
@@ -34,18 +35,17 @@ struct AttentionShape {
 struct AttentionTiling {
   std::int32_t tile_rows;
   std::int32_t block_keys;
-  std::int32_t cluster_size;    // CTAs whose tiles are neighbours along the rows and share keys and values
-  std::int32_t first_row_tile;  // full: where every head begins, counted in cluster tiles
-  std::int32_t heads_together;  // causal
+  std::int32_t first_row_tile;  // full: where every head begins
 };
 
-/// One tile of one CTA: key blocks [0, blocks). All CTAs of a cluster have as many.
+/// Work for one CTA: key blocks [begin, end) of a tile.
 struct AttentionTile {
-  std::int32_t row;       // first query row; may lie behind the last one
+  std::int32_t row;       // first query row
   std::int32_t head;      // of queries
   std::int32_t key_head;  // of keys and values
   std::int32_t sequence;
-  std::int32_t blocks;
+  std::int32_t block_begin;
+  std::int32_t block_end;
 };
 
 class AttentionSchedule {
@@ -53,27 +53,25 @@ class AttentionSchedule {
   XSTAGE_HOST_DEVICE void start(const AttentionShape& shape, const AttentionTiling& tiling) {
     shape_ = shape;
     tiling_ = tiling;
-    row_tiles_ = divide_up(shape.rows, tiling.tile_rows * tiling.cluster_size);
+    row_tiles_ = divide_up(shape.rows, tiling.tile_rows);
     key_blocks_ = divide_up(shape.keys, tiling.block_keys);
   }
 
   XSTAGE_HOST_DEVICE const AttentionShape& shape() const { return shape_; }
   XSTAGE_HOST_DEVICE const AttentionTiling& tiling() const { return tiling_; }
-  /// Cluster tiles: valid indices of `tile` are 0 to this.
-  XSTAGE_HOST_DEVICE std::int32_t cluster_tiles() const { return row_tiles_ * shape_.heads * shape_.sequences; }
+  XSTAGE_HOST_DEVICE std::int32_t key_blocks() const { return key_blocks_; }
+  /// Valid indices of `tile` are 0 to this.
+  XSTAGE_HOST_DEVICE std::int32_t tiles() const { return row_tiles_ * shape_.heads * shape_.sequences; }
 
-  /// The tile that CTA `rank_in_cluster` takes of the cluster tile `index`.
-  XSTAGE_HOST_DEVICE AttentionTile tile(std::int32_t index, std::int32_t rank_in_cluster) const {
+  XSTAGE_HOST_DEVICE AttentionTile tile(std::int32_t index) const {
     const Place place = shape_.causal != 0 ? causal_place(index) : full_place(index);
     AttentionTile tile;
     tile.sequence = place.line / shape_.heads;
     tile.head = place.line - tile.sequence * shape_.heads;
     tile.key_head = tile.head / shape_.group;
-    tile.row = (place.row_tile * tiling_.cluster_size + rank_in_cluster) * tiling_.tile_rows;
-    tile.blocks = key_blocks_;
-    if (shape_.causal != 0) {
-      tile.blocks = blocks_of_rows((place.row_tile + 1) * tiling_.cluster_size * tiling_.tile_rows);
-    }
+    tile.row = place.row_tile * tiling_.tile_rows;
+    tile.block_begin = 0;
+    tile.block_end = blocks_of_rows(tile.row + tiling_.tile_rows);
     return tile;
   }
 
@@ -104,13 +102,8 @@ class AttentionSchedule {
 
   XSTAGE_HOST_DEVICE Place causal_place(std::int32_t index) const {
     const std::int32_t lines = shape_.heads * shape_.sequences;
-    const std::int32_t section = index / (row_tiles_ * tiling_.heads_together);
-    const std::int32_t first_line = section * tiling_.heads_together;
-    const std::int32_t left = lines - first_line;
-    const std::int32_t together = left < tiling_.heads_together ? left : tiling_.heads_together;
-    const std::int32_t within = index - first_line * row_tiles_;
-    const std::int32_t step = within / together;
-    return {first_line + within - step * together, row_tiles_ - 1 - step};
+    const std::int32_t step = index / lines;
+    return {index - step * lines, row_tiles_ - 1 - step};
   }
 
   XSTAGE_HOST_DEVICE static std::int32_t divide_up(std::int32_t value, std::int32_t by) {
@@ -119,7 +112,7 @@ class AttentionSchedule {
 
   AttentionShape shape_;
   AttentionTiling tiling_;
-  std::int32_t row_tiles_;  // cluster tiles along the rows
+  std::int32_t row_tiles_;
   std::int32_t key_blocks_;
 };
 

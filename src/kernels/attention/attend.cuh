@@ -39,11 +39,11 @@ class AttendWarpgroup {
     for (;;) {
       barriers.query_full.wait(parity);
       parity ^= 1U;
-      const schedule::AttentionTile tile = barriers.tile;
-      if (tile.blocks == 0) {
+      const schedule::AttentionShare work = barriers.work;
+      if (work.tile.block_end == 0) {
         break;
       }
-      attend(tile);
+      attend(work);
     }
     await_vacant();
     hand_over({-1, 0, 0});
@@ -60,14 +60,16 @@ class AttendWarpgroup {
   /// Two tracks for three warpgroups: the third is like the second.
   __device__ bool recording() const { return leader() && warpgroup_ < 2; }
 
-  __device__ void attend(const schedule::AttentionTile& tile) {
+  __device__ void attend(const schedule::AttentionShare& work) {
+    const schedule::AttentionTile& tile = work.tile;
     if (recording()) {
       probe_.begin();
     }
     const std::int32_t row = tile.row + warpgroup_rows * warpgroup_;
     // Rows behind the last one, and blocks behind the diagonal of the last row, are nobody's work.
-    const std::int32_t blocks =
-        row < launch_.schedule.shape().rows ? launch_.schedule.blocks_of_rows(row + warpgroup_rows) : 0;
+    const bool rows_exist = row < launch_.schedule.shape().rows;
+    const std::int32_t end =
+        rows_exist ? min(launch_.schedule.blocks_of_rows(row + warpgroup_rows), tile.block_end) : tile.block_begin;
     float output[output_values];
 #pragma unroll
     for (int index = 0; index < output_values; ++index) {
@@ -75,18 +77,18 @@ class AttendWarpgroup {
     }
     softmax_.start();
 #pragma unroll 1
-    for (std::int32_t block = tile.blocks - 1; block >= blocks; --block) {
+    for (std::int32_t block = tile.block_end; block > end; --block) {
       pass_over();
     }
 #pragma unroll 1
-    for (std::int32_t block = min(blocks, tile.blocks) - 1; block >= 0; --block) {
+    for (std::int32_t block = end - 1; block >= tile.block_begin; --block) {
       attend_block(output, row, block);
     }
-    release_query();
+    release(Shared::barriers().query_empty);
     if (recording()) {
       probe_.end(SpanKind::main_loop, tile.head);
     }
-    if (blocks > 0) {
+    if (rows_exist && (work.parts == 1 || merge_parts(output, work))) {
       finish(output, {row, tile.head, tile.sequence});
     }
   }
@@ -132,17 +134,10 @@ class AttendWarpgroup {
     value_position_.advance();
   }
 
-  /// Thread i of the warpgroup tells CTA i of the cluster that a stage may be loaded again.
-  __device__ void release(ArrivalBarrier& barrier) const {
-    const std::uint32_t thread = threadIdx.x % 128U;
-    if (thread < static_cast<std::uint32_t>(launch_.schedule.tiling().cluster_size)) {
-      barrier.arrive(thread);
-    }
-  }
-
-  __device__ static void release_query() {
+  /// This warpgroup has read it; it may be loaded again.
+  __device__ static void release(ArrivalBarrier& barrier) {
     if (leader()) {
-      Shared::barriers().query_empty.arrive();
+      barrier.arrive();
     }
   }
 
@@ -186,6 +181,88 @@ class AttendWarpgroup {
 #pragma unroll
     for (int index = 0; index < output_values; ++index) {
       output[index] *= factor[index / 2 % 2];
+    }
+  }
+
+  /// Leaves what this part of a split tile has found; whoever comes last takes all parts together and returns true.
+  __device__ bool merge_parts(Output output, const schedule::AttentionShare& work) {
+    float4* found = found_by(work.first_slot + work.part);
+#pragma unroll
+    for (int index = 0; index < output_values / 4; ++index) {
+      found[index * 128] = {output[4 * index], output[4 * index + 1], output[4 * index + 2], output[4 * index + 3]};
+    }
+    found[output_values / 4 * 128] = softmax_.state();
+    if (count_part(work) != static_cast<std::uint32_t>(work.parts)) {
+      return false;
+    }
+    merge(output, work);
+    return true;
+  }
+
+  [[nodiscard]] __device__ float4* found_by(std::int32_t slot) const {
+    constexpr int values = output_values / 4 + 1;
+    return reinterpret_cast<float4*>(launch_.split.found) +
+           static_cast<std::ptrdiff_t>(slot * attend_warpgroups + warpgroup_) * (values * 128) + threadIdx.x % 128U;
+  }
+
+  /// How many parts of the tile are finished with this one; the same for all threads.
+  __device__ std::uint32_t count_part(const schedule::AttentionShare& work) const {
+    __threadfence();
+    sync_warpgroup();
+    std::uint32_t& finished = Shared::barriers().finished_parts[warpgroup_];
+    if (leader()) {
+      std::uint32_t* counter = launch_.split.counters + work.counter * attend_warpgroups + warpgroup_;
+      finished = atomicAdd(counter, 1U) + 1U;
+      if (finished == static_cast<std::uint32_t>(work.parts)) {
+        atomicExch(counter, 0U);  // as the next launch wants it
+      }
+      __threadfence();
+    }
+    sync_warpgroup();
+    return finished;
+  }
+
+  /// Sums of all parts, relative to the largest of their maxima. In their order, whoever does it.
+  __device__ void merge(Output output, const schedule::AttentionShare& work) {
+    constexpr int state_at = output_values / 4 * 128;
+    float4 total = {-INFINITY, -INFINITY, 0.0F, 0.0F};
+#pragma unroll 4
+    for (std::int32_t part = 0; part < work.parts; ++part) {
+      const float4 state = __ldcg(found_by(work.first_slot + part) + state_at);
+      total.x = fmaxf(total.x, state.x);
+      total.y = fmaxf(total.y, state.y);
+    }
+#pragma unroll
+    for (int index = 0; index < output_values; ++index) {
+      output[index] = 0.0F;
+    }
+#pragma unroll 1
+    for (std::int32_t part = 0; part < work.parts; ++part) {
+      const float4* found = found_by(work.first_slot + part);
+      const float4 state = __ldcg(found + state_at);
+      const float factor[2] = {power_of_two(state.x - total.x), power_of_two(state.y - total.y)};
+      total.z += state.z * factor[0];
+      total.w += state.w * factor[1];
+#pragma unroll
+      for (int index = 0; index < output_values / 4; ++index) {
+        const float4 values = __ldcg(found + index * 128);
+        output[4 * index] += values.x * factor[0];
+        output[4 * index + 1] += values.y * factor[0];
+        output[4 * index + 2] += values.z * factor[1];
+        output[4 * index + 3] += values.w * factor[1];
+      }
+    }
+    softmax_.set_state(total);
+  }
+
+  /// Literal numbers: with a variable one the compiler reserves all sixteen barriers.
+  __device__ void sync_warpgroup() const {
+    if (warpgroup_ == 0) {
+      asm volatile("bar.sync 1, 128;" ::: "memory");
+    } else if (warpgroup_ == 1) {
+      asm volatile("bar.sync 2, 128;" ::: "memory");
+    } else {
+      asm volatile("bar.sync 3, 128;" ::: "memory");
     }
   }
 

@@ -46,29 +46,25 @@ void allow_shared_memory(Function kernel, int bytes) {
 }
 
 template <class Function, class... Arguments>
-void enqueue(Function kernel, int shared_bytes, int blocks, int cluster_size, bool cooperative, cudaStream_t stream,
+void enqueue(Function kernel, int shared_bytes, int blocks, bool cooperative, cudaStream_t stream,
              Arguments... arguments) {
   allow_shared_memory(kernel, shared_bytes);
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = static_cast<unsigned>(cluster_size);
-  attributes[0].val.clusterDim.y = 1;
-  attributes[0].val.clusterDim.z = 1;
   // Virtual ranks must be resident together; a rank's own kernel may start while the one before it in the stream ends.
+  cudaLaunchAttribute attribute = {};
   if (cooperative) {
-    attributes[1].id = cudaLaunchAttributeCooperative;
-    attributes[1].val.cooperative = 1;
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
   } else {
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
   }
   cudaLaunchConfig_t configuration = {};
   configuration.gridDim = dim3(static_cast<unsigned>(blocks));
   configuration.blockDim = dim3(attention_threads);
   configuration.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
   configuration.stream = stream;
-  configuration.attrs = attributes;
-  configuration.numAttrs = 2;
+  configuration.attrs = &attribute;
+  configuration.numAttrs = 1;
   cuda::check(cudaLaunchKernelEx(&configuration, kernel, arguments...), "launching the attention kernel");
 }
 
@@ -81,14 +77,14 @@ void load_attention(const AttentionLaunchShape& shape) {
 
 void launch_attention(const AttentionLaunch& launch, const AttentionLaunchShape& shape, cudaStream_t stream) {
   const Kernels kernels = choose(shape);
-  enqueue(kernels.kernel, kernels.shared_bytes, shape.blocks, shape.cluster_size, false, stream, launch);
+  enqueue(kernels.kernel, kernels.shared_bytes, shape.blocks, false, stream, launch);
 }
 
 void launch_virtual_attention(const AttentionLaunch* launches, int ranks, const AttentionLaunchShape& shape,
                               cudaStream_t stream) {
   const Kernels kernels = choose(shape);
-  enqueue(kernels.virtual_kernel, kernels.shared_bytes, shape.blocks * ranks, shape.cluster_size, true, stream,
-          launches, static_cast<std::int32_t>(ranks));
+  enqueue(kernels.virtual_kernel, kernels.shared_bytes, shape.blocks * ranks, true, stream, launches,
+          static_cast<std::int32_t>(ranks));
 }
 
 }  // namespace xstage::kernels

@@ -11,8 +11,7 @@ namespace xstage::kernels {
 struct AttentionLaunchShape {
   int head_dim;
   attention::Element element;
-  int blocks;  // of each rank
-  int cluster_size;
+  int blocks;         // of each rank
   bool instrumented;  // spans and delays compiled in
 };
 

@@ -19,24 +19,6 @@
 
 namespace xstage::kernels {
 
-__device__ inline AttentionPlace attention_place(const AttentionLaunch& launch, std::int32_t block,
-                                                 std::int32_t blocks) {
-  if (launch.schedule.tiling().cluster_size == 1) {
-    return {block, block, blocks, 0};
-  }
-  return {block, block / 2, blocks / 2, block % 2};
-}
-
-/// Barriers are set up before anyone waits at them; in a cluster, before the other CTA's loads reach them.
-__device__ inline void meet(bool clustered) {
-  if (clustered) {
-    cute::cluster_arrive_relaxed();
-    cute::cluster_wait();
-  } else {
-    __syncthreads();
-  }
-}
-
 template <int HeadDim, class Probe>
 __device__ inline void run_attention_helper(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks,
                                             std::uint32_t warp) {
@@ -44,7 +26,7 @@ __device__ inline void run_attention_helper(const AttentionLaunch& launch, std::
   if (warp > 0) {
     AttentionStoreWarp<HeadDim, Probe>(launch, block, blocks, static_cast<int>(warp) - 1).run(block);
   } else if (cute::elect_one_sync() != 0U) {
-    AttentionLoader<HeadDim, Probe>(launch, attention_place(launch, block, blocks)).run();
+    AttentionLoader<HeadDim, Probe>(launch, block, blocks).run();
   }
   __syncwarp();
 }
@@ -53,12 +35,10 @@ template <int HeadDim, class Element, class Probe>
 __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks) {
   // The same number in all lanes, and the compiler knows it: addresses that depend on it are fed to WGMMA directly.
   const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
-  const std::int32_t cluster_size = launch.schedule.tiling().cluster_size;
   if (warp == 0 && cute::elect_one_sync() != 0U) {
-    AttentionShared<HeadDim>::initialise(static_cast<std::uint32_t>(cluster_size));
+    AttentionShared<HeadDim>::initialise();
   }
-  __syncwarp();
-  meet(cluster_size > 1);
+  __syncthreads();
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
   if (warp < 4U) {
@@ -67,9 +47,6 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
   } else {
     cutlass::arch::warpgroup_reg_alloc<attention_multiply_registers>();
     AttendWarpgroup<HeadDim, Element, Probe>(launch, block, static_cast<int>(warp / 4U) - 1).run();
-  }
-  if (cluster_size > 1) {  // the other CTA may still load into this one's memory, or arrive at its barriers
-    meet(true);
   }
 }
 

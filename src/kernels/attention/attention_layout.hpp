@@ -13,8 +13,6 @@
 // Three warpgroups of 64 rows and not two: while one does its softmax the other two keep the tensor cores busy. Two
 // with blocks of 160 keys, which take turns and overlap their own two products, were 5 to 8% slower (docs/notes).
 
-#include <cstdint>
-
 namespace xstage::kernels {
 
 inline constexpr int warpgroup_rows = 64;
@@ -36,10 +34,6 @@ struct AttentionLayout {
   static constexpr int query_bytes = halves * query_half_bytes;
   static constexpr int block_half_bytes = attention_block_keys * 128;
   static constexpr int block_bytes = halves * block_half_bytes;  // of keys or values
-  // Keys and values of a block come in two pieces, one for each CTA of a cluster of two: halves of head_dim, or if
-  // there is only one, halves of the rows.
-  static constexpr int piece_rows = halves == 2 ? attention_block_keys : attention_block_keys / 2;
-  static constexpr int piece_bytes = block_bytes / 2;
   static constexpr int slab_half_bytes = warpgroup_rows * 128;
   static constexpr int slab_bytes = halves * slab_half_bytes;  // results of one warpgroup
 

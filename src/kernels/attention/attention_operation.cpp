@@ -63,6 +63,9 @@ class Attention::State {
   const AttentionLaunch& prepare(const Operands& operands, int blocks) {
     check_operands(operands);
     call_.prepare(blocks);
+    if (blocks != blocks_) {
+      deal_out(blocks);
+    }
     if (!prepared_ || operands.query != operands_.query || operands.key != operands_.key ||
         operands.value != operands_.value || operands.output != operands_.output) {
       make_operand_maps(operands);
@@ -74,14 +77,16 @@ class Attention::State {
   }
 
   [[nodiscard]] kernels::AttentionLaunchShape shape(int blocks) const {
-    return {problem_.head_dim, problem_.element, blocks, plan_.cluster, instrumented_};
+    return {problem_.head_dim, problem_.element, blocks, instrumented_};
   }
 
   void restore() {
     call_.restore();
     const cuda::CurrentDevice current(heap().device());
-    if (tickets_.bytes() > 0) {
-      cuda::check(cudaMemset(tickets_.as<void>(), 0, tickets_.bytes()), "clearing the tiles drawn");
+    for (const cuda::DeviceBuffer* buffer : {&tickets_, &part_counters_}) {
+      if (buffer->bytes() > 0) {
+        cuda::check(cudaMemset(buffer->as<void>(), 0, buffer->bytes()), "clearing counters");
+      }
     }
   }
 
@@ -141,7 +146,7 @@ class Attention::State {
 
   void fill_constant_parameters() {
     const cuda::CurrentDevice current(heap().device());
-    launch_.schedule = attention::make_schedule(problem_, plan_, heap().rank(), heap().world());
+    launch_.schedule = attention::make_schedule(problem_, heap().rank(), heap().world());
     launch_.call = parameters();
     if (!among_ranks()) {
       launch_.call.world = 1;
@@ -152,9 +157,39 @@ class Attention::State {
       tickets_ = cuda::DeviceBuffer(heap().device(), 2 * sizeof(std::uint32_t), "tiles drawn");
       launch_.tickets = tickets_.as<std::uint32_t>();
     }
+    deal_out(plan_.issuers);
     fill_destinations();
     kernels::load_attention(shape(plan_.issuers));
     restore();
+  }
+
+  /// Which tiles so many CTAs share, and room for what the parts find.
+  void deal_out(int blocks) {
+    blocks_ = blocks;
+    launch_.whole_tiles = launch_.schedule.tiles();
+    launch_.split = {};
+    if (plan_.split == 0) {
+      return;
+    }
+    const std::vector<schedule::AttentionShare> shares = schedule::split_left_over(launch_.schedule, blocks);
+    std::size_t slots = 1;
+    std::size_t tiles = 1;
+    for (const schedule::AttentionShare& share : shares) {
+      slots = std::max(slots, static_cast<std::size_t>(share.first_slot + share.parts));
+      tiles = std::max(tiles, static_cast<std::size_t>(share.counter + 1));
+    }
+    const auto thread_values = static_cast<std::size_t>(problem_.head_dim / 2 + 4);
+    const int device = heap().device();
+    shares_ = cuda::DeviceBuffer(device, shares.size() * sizeof(shares[0]), "shares of tiles");
+    found_ = cuda::DeviceBuffer(device, slots * kernels::attend_warpgroups * 128 * thread_values * sizeof(float),
+                                "parts of tiles");
+    part_counters_ =
+        cuda::DeviceBuffer(device, tiles * kernels::attend_warpgroups * sizeof(std::uint32_t), "counters of parts");
+    cuda::check(cudaMemcpy(shares_.as<void>(), shares.data(), shares_.bytes(), cudaMemcpyHostToDevice),
+                "copying shares of tiles");
+    cuda::check(cudaMemset(part_counters_.as<void>(), 0, part_counters_.bytes()), "clearing counters");
+    launch_.split = {shares_.as<schedule::AttentionShare>(), found_.as<float>(), part_counters_.as<std::uint32_t>()};
+    launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
   }
 
   void fill_destinations() {
@@ -208,13 +243,13 @@ class Attention::State {
   void make_operand_maps(const Operands& operands) {
     const int halves = problem_.head_dim / kernels::half_columns;
     const int key_heads = problem_.kv_heads / heap().world();
-    const int piece_rows = halves == 2 ? kernels::attention_block_keys : kernels::attention_block_keys / 2;
     launch_.query = kernels::head_map(
         {operands.query, problem_.sequences, problem_.rows, own_heads(), problem_.head_dim, problem_.element},
         kernels::attention_tile_rows, halves);
     const auto key_map = [&](const void* address) {
       return kernels::head_map(
-          {address, problem_.sequences, problem_.keys, key_heads, problem_.head_dim, problem_.element}, piece_rows, 1);
+          {address, problem_.sequences, problem_.keys, key_heads, problem_.head_dim, problem_.element},
+          kernels::attention_block_keys, halves);
     };
     launch_.key = key_map(operands.key);
     launch_.value = key_map(operands.value);
@@ -229,9 +264,13 @@ class Attention::State {
   kernels::CollectiveHandle call_;
   SymmetricBuffer result_{};
   cuda::DeviceBuffer tickets_;
+  cuda::DeviceBuffer shares_;
+  cuda::DeviceBuffer found_;
+  cuda::DeviceBuffer part_counters_;
   cuda::DeviceBuffer virtual_launches_;
   AttentionLaunch launch_{};
   Operands operands_;
+  int blocks_ = 0;  // CTAs that the tiles are dealt out to
   bool prepared_ = false;
   bool instrumented_ = false;
 };
@@ -259,9 +298,8 @@ void Attention::launch_together(std::span<Attention* const> ranks, std::span<con
   State& first = *ranks[0]->state_;
   const int device = first.heap().device();
   const cuda::CurrentDevice current(device);
-  // All ranks share the multiprocessors: each gets its part, in whole clusters.
-  const int cluster = first.plan().cluster;
-  const int share = kernels::multiprocessors(device) / static_cast<int>(ranks.size()) / cluster * cluster;
+  // All ranks share the multiprocessors.
+  const int share = kernels::multiprocessors(device) / static_cast<int>(ranks.size());
   const int blocks = std::min(share, first.plan().issuers);
   std::vector<AttentionLaunch> launches;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

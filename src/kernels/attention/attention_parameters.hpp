@@ -8,6 +8,7 @@
 #include "kernels/collective/call_parameters.hpp"
 #include "kernels/common/span_record.hpp"
 #include "schedule/attention_schedule.hpp"
+#include "schedule/attention_shares.hpp"
 #include "xstage/peer_view.hpp"
 
 namespace xstage::kernels {
@@ -23,12 +24,21 @@ struct AttentionDestinations {
   std::int32_t slabs;                     // arrival counters of a sequence, one for 64 rows; 0: nobody is told
 };
 
+/// Tiles that several CTAs share.
+struct AttentionSplit {
+  const schedule::AttentionShare* shares;  // [CTAs, shares_each]; null: none
+  float* found;             // [slots, warpgroups, values of a thread, 128 threads]: what each part has found
+  std::uint32_t* counters;  // [split tiles, warpgroups], zero between launches: parts that are finished
+};
+
 struct AttentionLaunch {
   CUtensorMap query;              // [sequences, heads, halves, rows, 64], boxes of a tile
-  CUtensorMap key;                // the same of keys, boxes of a piece
+  CUtensorMap key;                // the same of keys, boxes of a block
   CUtensorMap value;              //
   CUtensorMap output[max_world];  // the same of results, boxes of a slab
   schedule::AttentionSchedule schedule;
+  std::int32_t whole_tiles;  // tiles before this one are one CTA's each
+  AttentionSplit split;
   AttentionDestinations destinations;
   CallParameters call;  // world 1 unless results go to peers
   float* log_sum_exp;   // [sequences, heads, rows], null: not wanted

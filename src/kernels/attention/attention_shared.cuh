@@ -41,8 +41,9 @@ struct AttentionBarriers {
   ArrivalBarrier staged[attend_warpgroups];  // results lie in shared memory
   ArrivalBarrier vacant[attend_warpgroups];  // and have left it
   ArrivalBarrier stored;                     // the CTA's store warps have finished
-  schedule::AttentionTile tile;              // of the query; guarded by its two barriers. blocks 0: there is none
+  schedule::AttentionShare work;             // of the query; guarded by its two barriers. block_end 0: there is none
   Slab slab[attend_warpgroups];              // guarded by staged and vacant
+  std::uint32_t finished_parts[attend_warpgroups];
   ProbeState probes[span_roles];
 };
 
@@ -69,16 +70,16 @@ class AttentionShared {
   }
 
   /// One thread.
-  __device__ static void initialise(std::uint32_t cluster_size) {
+  __device__ static void initialise() {
     AttentionBarriers& all = barriers();
     all.query_full.init(1);
     all.query_empty.init(attend_warpgroups);
 #pragma unroll
     for (int stage = 0; stage < key_stages; ++stage) {
       all.key_full[stage].init(1);
-      all.key_empty[stage].init(attend_warpgroups * cluster_size);
+      all.key_empty[stage].init(attend_warpgroups);
       all.value_full[stage].init(1);
-      all.value_empty[stage].init(attend_warpgroups * cluster_size);
+      all.value_empty[stage].init(attend_warpgroups);
     }
 #pragma unroll
     for (int warpgroup = 0; warpgroup < attend_warpgroups; ++warpgroup) {

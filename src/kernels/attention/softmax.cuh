@@ -96,7 +96,16 @@ class OnlineSoftmax {
   /// Natural logarithm of the sum of the exponentials, from `total`.
   [[nodiscard]] __device__ float log_sum_exp(int row, float total) const {
     constexpr float log_of_2 = 0.69314718F;
-    return maximum_[row] * scale_ * log_of_2 + __logf(total);
+    return reference_[row] * log_of_2 + __logf(total);
+  }
+
+  /// What this thread knows of its rows. States of the same rows and different keys can be merged.
+  [[nodiscard]] __device__ float4 state() const { return {reference_[0], reference_[1], sum_[0], sum_[1]}; }
+  __device__ void set_state(const float4& state) {
+    reference_[0] = state.x;
+    reference_[1] = state.y;
+    sum_[0] = state.z;
+    sum_[1] = state.w;
   }
 
  private:

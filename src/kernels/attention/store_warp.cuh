@@ -90,9 +90,11 @@ class AttentionStoreWarp {
     __syncwarp();
   }
 
+  /// An owner without rows begins and ends behind the last row, where the last slab may reach.
   [[nodiscard]] __device__ bool owns_part(std::int32_t destination, const Slab& slab) const {
-    return slab.row < launch_.destinations.row_begin[destination + 1] &&
-           slab.row + warpgroup_rows > launch_.destinations.row_begin[destination];
+    const std::int32_t begin = launch_.destinations.row_begin[destination];
+    const std::int32_t end = launch_.destinations.row_begin[destination + 1];
+    return begin < end && slab.row < end && slab.row + warpgroup_rows > begin;
   }
 
   /// The maps clip rows before an owner's first and behind its last one.
