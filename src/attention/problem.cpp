@@ -129,7 +129,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("destination", name_of(problem.destination));
   state("store_path", name_of(plan.store_path));
   state("issuers", plan.issuers);
-  state("cluster", plan.split);
+  state("split", plan.split);
   return text;
 }
 

@@ -31,10 +31,6 @@ namespace {
 
 constexpr std::int64_t element_bytes = 2;
 
-std::size_t arrival_words(const attention::Problem& problem) {
-  return problem.destination == Destination::to_owners ? static_cast<std::size_t>(attention::slabs(problem)) : 0;
-}
-
 float scale_of(const attention::Problem& problem) {
   return problem.scale > 0 ? problem.scale : 1.0F / std::sqrt(static_cast<float>(problem.head_dim));
 }
@@ -47,7 +43,7 @@ class Attention::State {
         std::chrono::microseconds time_out)
       : problem_(checked(problem, heap)),
         plan_(attention::complete_plan(problem, plan, heap.world(), kernels::multiprocessors(heap.device()))),
-        call_(heap, "attention", arrival_words(problem), time_out) {
+        call_(heap, "attention", static_cast<std::size_t>(attention::slabs(problem)), time_out) {
     heap.agree(attention::statement(problem_, plan_));
     if (problem_.destination != Destination::local) {
       result_ = call_.take("output", attention::symmetric_result_bytes(problem_, heap.world()));
