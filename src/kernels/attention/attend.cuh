@@ -50,9 +50,9 @@ class AttendWarpgroup {
   }
 
  private:
-  static constexpr int score_values = Products::score_values;
-  static constexpr int output_values = Products::output_values;
-  static constexpr int early_steps = Products::steps / 2;
+  static constexpr std::size_t score_values = Products::score_values;
+  static constexpr std::size_t output_values = Products::output_values;
+  static constexpr std::size_t early_steps = Products::steps / 2;
   using Output = float (&)[output_values];
   using Scores = float (&)[score_values];
 
@@ -72,7 +72,7 @@ class AttendWarpgroup {
         rows_exist ? min(launch_.schedule.blocks_of_rows(row + warpgroup_rows), tile.block_end) : tile.block_begin;
     float output[output_values];
 #pragma unroll
-    for (int index = 0; index < output_values; ++index) {
+    for (std::size_t index = 0; index < output_values; ++index) {
       output[index] = 0.0F;
     }
     softmax_.start();
@@ -160,7 +160,7 @@ class AttendWarpgroup {
       const std::int32_t diagonal = first_row + thread_row() + 8 * row + 1;
       const std::int32_t seen = shape.causal != 0 ? min(shape.keys, diagonal) : shape.keys;
 #pragma unroll
-      for (int value = 0; value < score_values / 2; ++value) {
+      for (int value = 0; value < static_cast<int>(score_values) / 2; ++value) {
         if (mine + 8 * (value / 2) + value % 2 >= seen) {
           scores[4 * (value / 2) + 2 * row + value % 2] = -INFINITY;
         }
@@ -169,17 +169,17 @@ class AttendWarpgroup {
   }
 
   /// Scores of the first product are, pair by pair, fragments of the second one's operand.
-  template <int First, int Pairs>
+  template <std::size_t First, std::size_t Pairs>
   __device__ static void pack(std::uint32_t (&probabilities)[Pairs], Scores scores) {
 #pragma unroll
-    for (int pair = 0; pair < Pairs; ++pair) {
+    for (std::size_t pair = 0; pair < Pairs; ++pair) {
       probabilities[pair] = pack_pair<Element>(scores[First + 2 * pair], scores[First + 2 * pair + 1]);
     }
   }
 
   __device__ static void rescale(Output output, const float (&factor)[2]) {
 #pragma unroll
-    for (int index = 0; index < output_values; ++index) {
+    for (std::size_t index = 0; index < output_values; ++index) {
       output[index] *= factor[index / 2 % 2];
     }
   }
@@ -188,7 +188,7 @@ class AttendWarpgroup {
   __device__ bool merge_parts(Output output, const schedule::AttentionShare& work) {
     float4* found = found_by(work.first_slot + work.part);
 #pragma unroll
-    for (int index = 0; index < output_values / 4; ++index) {
+    for (std::size_t index = 0; index < output_values / 4; ++index) {
       found[index * 128] = {output[4 * index], output[4 * index + 1], output[4 * index + 2], output[4 * index + 3]};
     }
     found[output_values / 4 * 128] = softmax_.state();
@@ -200,7 +200,7 @@ class AttendWarpgroup {
   }
 
   [[nodiscard]] __device__ float4* found_by(std::int32_t slot) const {
-    constexpr int values = output_values / 4 + 1;
+    constexpr std::size_t values = output_values / 4 + 1;
     return reinterpret_cast<float4*>(launch_.split.found) +
            static_cast<std::ptrdiff_t>(slot * attend_warpgroups + warpgroup_) * (values * 128) + threadIdx.x % 128U;
   }
@@ -224,7 +224,7 @@ class AttendWarpgroup {
 
   /// Sums of all parts, relative to the largest of their maxima. In their order, whoever does it.
   __device__ void merge(Output output, const schedule::AttentionShare& work) {
-    constexpr int state_at = output_values / 4 * 128;
+    constexpr std::size_t state_at = output_values / 4 * 128;
     float4 total = {-INFINITY, -INFINITY, 0.0F, 0.0F};
 #pragma unroll 4
     for (std::int32_t part = 0; part < work.parts; ++part) {
@@ -233,7 +233,7 @@ class AttendWarpgroup {
       total.y = fmaxf(total.y, state.y);
     }
 #pragma unroll
-    for (int index = 0; index < output_values; ++index) {
+    for (std::size_t index = 0; index < output_values; ++index) {
       output[index] = 0.0F;
     }
 #pragma unroll 1
@@ -244,7 +244,7 @@ class AttendWarpgroup {
       total.z += state.z * factor[0];
       total.w += state.w * factor[1];
 #pragma unroll
-      for (int index = 0; index < output_values / 4; ++index) {
+      for (std::size_t index = 0; index < output_values / 4; ++index) {
         const float4 values = __ldcg(found + index * 128);
         output[4 * index] += values.x * factor[0];
         output[4 * index + 1] += values.y * factor[0];
@@ -321,11 +321,11 @@ class AttendWarpgroup {
     const std::uint32_t row = threadIdx.x % 128U / 32U * 16U + lane % 16U;
     const std::uint32_t line = Shared::results(warpgroup_) + row * 128U;
 #pragma unroll
-    for (int pair = 0; pair < output_values / 8; ++pair) {
+    for (std::size_t pair = 0; pair < output_values / 8; ++pair) {
       const std::uint32_t unit = static_cast<std::uint32_t>(pair) % 4U * 2U + lane / 16U;
       const std::uint32_t address =
           line + static_cast<std::uint32_t>(pair) / 4U * Layout::slab_half_bytes + ((unit ^ (row % 8U)) * 16U);
-      const float* values = output + static_cast<std::ptrdiff_t>(8) * pair;
+      const float* values = output + 8 * pair;
       asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                    "r"(pack_pair<Element>(values[0], values[1])), "r"(pack_pair<Element>(values[2], values[3])),
                    "r"(pack_pair<Element>(values[4], values[5])), "r"(pack_pair<Element>(values[6], values[7]))

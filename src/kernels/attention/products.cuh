@@ -45,13 +45,13 @@ __device__ inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address
 template <int HeadDim, class Element>
 struct AttentionProducts {
   using Layout = AttentionLayout<HeadDim>;
-  static constexpr int score_values = attention_block_keys / 2;  // of one thread: 64 x keys over 128 threads
-  static constexpr int output_values = HeadDim / 2;
-  static constexpr int steps = attention_block_keys / 16;  // of the second product, 16 keys each
+  static constexpr std::size_t score_values = attention_block_keys / 2;  // of one thread: 64 x keys over 128 threads
+  static constexpr std::size_t output_values = HeadDim / 2;
+  static constexpr std::size_t steps = attention_block_keys / 16;  // of the second product, 16 keys each
   using Scores = float (&)[score_values];
   using Output = float (&)[output_values];
   /// Of one step: the fragment of a 64 x 16 operand, four pairs of elements.
-  static constexpr int step_pairs = 4;
+  static constexpr std::size_t step_pairs = 4;
 
   /// `query`: first of this warpgroup's 64 rows in shared memory.
   __device__ static void multiply_scores(Scores scores, std::uint32_t query, std::uint32_t key) {
@@ -74,7 +74,7 @@ struct AttentionProducts {
   }
 
   /// Steps [First, Last) of a block: probabilities of these keys only.
-  template <int First, int Last>
+  template <std::size_t First, std::size_t Last>
   __device__ static void multiply_output(Output output, std::uint32_t (&probabilities)[step_pairs * (Last - First)],
                                          std::uint32_t value) {
     const std::uint64_t value_rows = swizzled_descriptor(value, Layout::block_half_bytes);
@@ -82,9 +82,8 @@ struct AttentionProducts {
     fence(probabilities);
     cute::warpgroup_arrive();
 #pragma unroll
-    for (int step = First; step < Last; ++step) {
-      output_step(output, &probabilities[step_pairs * (step - First)],
-                  value_rows + static_cast<std::uint64_t>(step * (16 * 128 >> 4)),
+    for (std::size_t step = First; step < Last; ++step) {
+      output_step(output, &probabilities[step_pairs * (step - First)], value_rows + step * (16 * 128 >> 4),
                   std::make_index_sequence<output_values>{});
     }
     cute::warpgroup_commit_batch();
@@ -92,10 +91,10 @@ struct AttentionProducts {
   }
 
   /// The compiler must not move uses of registers over the products that still read or write them.
-  template <class Value, int Count>
+  template <class Value, std::size_t Count>
   __device__ static void fence(Value (&values)[Count]) {
 #pragma unroll
-    for (int index = 0; index < Count; ++index) {
+    for (std::size_t index = 0; index < Count; ++index) {
       cute::warpgroup_fence_operand(values[index]);
     }
   }

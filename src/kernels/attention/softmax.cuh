@@ -41,7 +41,7 @@ __device__ inline std::uint32_t pack_pair(float low, float high) {
 }
 
 /// Values: scores of one thread.
-template <int Values>
+template <std::size_t Values>
 class OnlineSoftmax {
  public:
   using Scores = float (&)[Values];
@@ -50,7 +50,7 @@ class OnlineSoftmax {
 
   __device__ void start() {
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
+    for (std::size_t row = 0; row < 2; ++row) {
       maximum_[row] = -INFINITY;
       sum_[row] = 0.0F;
     }
@@ -61,7 +61,7 @@ class OnlineSoftmax {
   /// branch keeps the compiler from filling the gaps between exponentials with it.
   __device__ void raise_maximum(Scores scores, float (&correction)[2]) {
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
+    for (std::size_t row = 0; row < 2; ++row) {
       const float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
       // A row that sees no key so far: any finite number keeps -inf - -inf away.
       reference_[row] = maximum == -INFINITY ? 0.0F : maximum * scale_;
@@ -72,13 +72,13 @@ class OnlineSoftmax {
   }
 
   /// Scores of 8-key blocks [First, Last) become powers of two relative to the row's maximum, and enter its sum.
-  template <int First, int Last>
+  template <std::size_t First, std::size_t Last>
   __device__ void exponentiate(Scores scores) {
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
+    for (std::size_t row = 0; row < 2; ++row) {
       float odd = 0.0F;  // two chains of additions for each row
 #pragma unroll
-      for (int block = First; block < Last; ++block) {
+      for (std::size_t block = First; block < Last; ++block) {
         float& even_score = scores[4 * block + 2 * row];
         float& odd_score = scores[4 * block + 2 * row + 1];
         even_score = power_of_two(even_score * scale_ - reference_[row]);
@@ -109,11 +109,11 @@ class OnlineSoftmax {
   }
 
  private:
-  __device__ static float block_maximum(Scores scores, int row) {
+  __device__ static float block_maximum(Scores scores, std::size_t row) {
     float even = scores[2 * row];
     float odd = scores[2 * row + 1];
 #pragma unroll
-    for (int block = 1; block < Values / 4; ++block) {
+    for (std::size_t block = 1; block < Values / 4; ++block) {
       even = fmaxf(even, scores[4 * block + 2 * row]);
       odd = fmaxf(odd, scores[4 * block + 2 * row + 1]);
     }
