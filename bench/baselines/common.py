@@ -43,6 +43,7 @@ class Candidate:
     call: Callable[[], torch.Tensor]  # enqueues the whole operation on the current stream
     check: Callable[[torch.Tensor], None]  # raises if the result is wrong; no collectives
     overwritten: list = dataclasses.field(default_factory=list)  # buffers that the call fills: NaN before the check
+    calls: int = 1  # in one graph: between graphs there is a gap, which short calls would feel
     eager_us: float = 0.0
     replays: int = REPLAYS[0]
     trials_us: list = dataclasses.field(default_factory=list)
@@ -93,13 +94,12 @@ class Session:
         self.barrier()
         torch.cuda.synchronize()
         self.arenas = {"plain": Arena(torch.empty(arena_bytes, dtype=torch.uint8, device=self.device))}
-        try:
-            self.arenas["window"] = Arena(self.agreed(lambda: self._registered_window(arena_bytes)))
-        except CandidateFailed as error:
-            self.fail(f"registered windows for NCCL: {error}")
-        memory = symmetric_memory.empty(symmetric_bytes, dtype=torch.uint8, device=self.device)
-        symmetric_memory.rendezvous(memory, self.group)
-        self.symmetric = Arena(memory)
+        if ranks > 1:  # NCCL moves nothing within one rank
+            try:
+                self.arenas["window"] = Arena(self.agreed(lambda: self._registered_window(arena_bytes)))
+            except CandidateFailed as error:
+                self.fail(f"registered windows for NCCL: {error}")
+        self.symmetric = Arena(self._symmetric_memory(symmetric_bytes)) if symmetric_bytes > 0 else None
 
     def _registered_window(self, size):
         backend = dist.group.WORLD._get_backend(self.device)
@@ -107,6 +107,11 @@ class Session:
         with torch.cuda.use_mem_pool(self._pool):
             memory = torch.empty(size, dtype=torch.uint8, device=self.device)
         backend.register_mem_pool(self._pool, symm=True)
+        return memory
+
+    def _symmetric_memory(self, size):
+        memory = symmetric_memory.empty(size, dtype=torch.uint8, device=self.device)
+        symmetric_memory.rendezvous(memory, self.group)
         return memory
 
     def say(self, text):
@@ -159,7 +164,8 @@ class Session:
         self.gather(None)
         torch.cuda.empty_cache()
         for arena in (*self.arenas.values(), self.symmetric):
-            arena.used = 0
+            if arena is not None:
+                arena.used = 0
 
 
 def expect_close(result, expected, ranks):
@@ -186,16 +192,18 @@ def _elapsed_us(session, call, count):
 
 
 def _replay_us(session, graph, count):
+    """Microseconds of one replay."""
     torch.cuda._sleep(HEAD_START_CYCLES)  # meanwhile the host enqueues, so that no replay waits for its launch
     return _elapsed_us(session, graph.replay, count)
 
 
-def _capture(call):
+def _capture(call, calls):
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
         # thread_local: NCCL's watchdog thread may query its events meanwhile.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            result = call()
+            for _ in range(calls):
+                result = call()
     finally:
         torch.cuda.set_stream(stream)  # a failed capture leaves its own stream current
     return graph, result
@@ -205,7 +213,7 @@ def _prepare(session, candidate):
     """(graph, its result), warm and checked; sets the eager time and the number of replays that make a trial."""
     # Eager calls first: libraries connect and allocate in them, which they cannot do in a capture.
     session.agreed(lambda: [candidate.call() for _ in range(2)])
-    graph, result = session.agreed(lambda: _capture(candidate.call))
+    graph, result = session.agreed(lambda: _capture(candidate.call, candidate.calls))
     session.agreed(lambda: [buffer.fill_(float("nan")) for buffer in (*candidate.overwritten, result)])
     session.agreed(graph.replay)
     session.agreed(lambda: candidate.check(result))
@@ -227,7 +235,7 @@ def measure(session, name, candidates, trials):
     for trial in range(trials + 1):  # the first warms up
         first = trial % max(len(prepared), 1)
         for candidate, graph, _ in prepared[first:] + prepared[:first]:
-            candidate.trials_us.append(_replay_us(session, graph, candidate.replays))
+            candidate.trials_us.append(_replay_us(session, graph, candidate.replays) / candidate.calls)
     for candidate, _, _ in prepared:
         of_ranks = session.gather(candidate.trials_us[1:])
         candidate.trials_us = [round(max(of_trial), 3) for of_trial in zip(*of_ranks)]
@@ -241,7 +249,7 @@ def timing_fields(candidates):
     p5, p95 = (round(float(value), 3) for value in numpy.percentile(best.trials_us, (5, 95)))
     return {
         **{"algorithm": best.algorithm, "microseconds": medians[best.algorithm], "p5": p5, "p95": p95},
-        **{"eager_us": round(best.eager_us, 3), "replays": best.replays, "algorithms_us": medians},
+        **{"eager_us": round(best.eager_us, 3), "replays": best.replays * best.calls, "algorithms_us": medians},
         **{"trials": len(best.trials_us), "trials_us": best.trials_us},
     }
 

@@ -57,14 +57,19 @@ void check_issuers(const Plan& plan, int multiprocessors) {
                           multiprocessors));
 }
 
-/// Tile in which the rows of the next rank begin.
-std::int32_t first_row_tile(const Problem& problem, int rank, int world) {
-  if (problem.destination == Destination::local) {
-    return 0;
-  }
-  const std::int64_t rows = tile_rows;
-  const std::int64_t last = (problem.rows - 1) / rows;  // a next rank without rows begins behind it
-  return static_cast<std::int32_t>(std::min(last, row_range(problem.rows, (rank + 1) % world, world).begin / rows));
+/// Rank r's tiles begin with the rows of rank r + 1, as far as there are any. A tile that some other rank owns a part
+/// of is none of the own ones.
+void put_own_rows_last(const Problem& problem, int rank, int world, schedule::AttentionTiling& tiling) {
+  const std::int64_t row_tiles = (problem.rows + tile_rows - 1) / tile_rows;
+  const RowRange own = row_range(problem.rows, rank, world);
+  const std::int64_t next = row_range(problem.rows, (rank + 1) % world, world).begin;
+  const bool to_the_end = own.begin + own.count == problem.rows;
+  const std::int64_t own_end = to_the_end ? row_tiles : (own.begin + own.count) / tile_rows;
+  const std::int64_t own_begin = (own.begin + tile_rows - 1) / tile_rows;
+  const std::int64_t own_tiles = own.count > 0 ? std::max<std::int64_t>(own_end - own_begin, 0) : 0;
+  tiling.own_row_tiles = static_cast<std::int32_t>(own_tiles);
+  tiling.first_row_tile =
+      static_cast<std::int32_t>(own_tiles > 0 ? own_end % row_tiles : std::min(next / tile_rows, row_tiles - 1));
 }
 
 }  // namespace
@@ -101,7 +106,11 @@ schedule::AttentionSchedule make_schedule(const Problem& problem, int rank, int 
   schedule::AttentionTiling tiling;
   tiling.tile_rows = tile_rows;
   tiling.block_keys = block_keys;
-  tiling.first_row_tile = first_row_tile(problem, rank, world);
+  tiling.first_row_tile = 0;
+  tiling.own_row_tiles = 0;
+  if (problem.destination != Destination::local && world > 1) {
+    put_own_rows_last(problem, rank, world, tiling);
+  }
   schedule::AttentionSchedule schedule;
   schedule.start(shape, tiling);
   return schedule;

@@ -10,11 +10,11 @@
 // The trials of a cell's variants alternate; every trial is one CUDA graph of many calls on each GPU, and all GPUs
 // start together. Built without CUDA, run_gemm_bench says so.
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/bench_run.hpp"
 #include "bench/gemm_prediction.hpp"
 #include "bench/gemm_row.hpp"
 
@@ -31,22 +31,13 @@ struct GemmBenchOptions {
   std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
 };
 
-struct GemmBenchOutcome {
+struct GemmBenchOutcome : RunState {
   std::vector<GemmRow> rows;
-  std::string cublas;  // its version, or why it is absent
-  int failed_cells = 0;
-  int wrong_cells = 0;  // whose fused results are not right; they have no rows of them
-  bool stopped = false;
+  std::string cublas;                 // its version, or why it is absent
   std::optional<trace::Trace> trace;  // of the last cell with spans
 };
 
-/// Told while it runs.
-struct GemmBenchObserver {
-  std::function<void(const GemmRow&)> row;
-  std::function<void(const std::string&)> note;
-  std::function<void(const GemmBenchOutcome&)> cell_done;
-  std::function<bool()> proceed;  // false: stop before the next trial
-};
+using GemmBenchObserver = BenchObserver<GemmRow, GemmBenchOutcome>;
 
 /// A cell that fails is reported and left out. Throws DeviceError if nothing can run at all.
 [[nodiscard]] GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& options, const GemmBenchObserver& observer);

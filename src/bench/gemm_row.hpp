@@ -1,25 +1,18 @@
 #pragma once
 // Rows of bench/results/gemm-*.json.
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/gemm_cells.hpp"
 #include "bench/gemm_spans.hpp"
+#include "bench/row_fields.hpp"
 #include "bench/statistics.hpp"
+#include "bench/variant_times.hpp"
 #include "xstage/plan.hpp"
 
 namespace xstage::bench {
-
-/// What was timed of one variant, in microseconds: each trial is the maximum over ranks, for one call.
-struct VariantTimes {
-  std::string variant;
-  int replays = 0;  // calls in one graph
-  double eager_us = 0;
-  std::vector<double> trials_us;
-};
 
 struct GemmRow {
   GemmCell cell;
@@ -47,8 +40,6 @@ void add_ratios(std::vector<GemmRow>& rows_of_cell);
 
 /// What tells two rows of the file apart.
 [[nodiscard]] std::string key_of(const GemmRow& row);
-
-using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json row_json(const GemmRow& row);
 

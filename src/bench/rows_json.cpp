@@ -1,10 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "bench/gemm_row.hpp"
@@ -14,11 +10,6 @@
 namespace xstage::bench {
 
 namespace {
-
-/// Nanoseconds are finer than any event; the file stays half as large.
-double rounded(double microseconds) { return std::round(microseconds * 1000) / 1000; }
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json plan_json(const Plan& plan) {
   return {{"store_path", name_of(plan.store_path)},
@@ -61,12 +52,6 @@ Json spans_json(const GemmSpans& spans, const std::optional<PredictedSpans>& pre
   return json;
 }
 
-const GemmRow* find(const std::vector<GemmRow>& rows, std::string_view variant) {
-  const auto found =
-      std::find_if(rows.begin(), rows.end(), [&](const GemmRow& row) { return row.times.variant == variant; });
-  return found == rows.end() ? nullptr : &*found;
-}
-
 const GemmRow* faster(const GemmRow* one, const GemmRow* other) {
   if (one == nullptr || other == nullptr) {
     return one == nullptr ? other : one;
@@ -81,8 +66,8 @@ double microseconds(const GemmRow& row) { return median(row.times.trials_us); }
 double tflops(const GemmRow& row) { return operations_of_rank(row.cell) / microseconds(row) * 1e-6; }
 
 void add_ratios(std::vector<GemmRow>& rows_of_cell) {
-  const GemmRow* cublas = find(rows_of_cell, "cublas");
-  const GemmRow* judge = faster(cublas, find(rows_of_cell, "alone"));
+  const GemmRow* cublas = find_variant(rows_of_cell, "cublas");
+  const GemmRow* judge = faster(cublas, find_variant(rows_of_cell, "alone"));
   for (GemmRow& row : rows_of_cell) {
     const GemmRow* reference = row.times.variant == "alone" ? cublas : judge;
     if (row.times.variant != "cublas" && reference != nullptr) {
@@ -111,14 +96,10 @@ Json row_json(const GemmRow& row) {
     json["heads"] = heads_text(problem);
     json["head_dim"] = problem.head_dim;
   }
-  json["microseconds"] = rounded(microseconds(row));
-  json["p5"] = rounded(percentile(row.times.trials_us, 0.05));
-  json["p95"] = rounded(percentile(row.times.trials_us, 0.95));
+  add_quantiles(json, row.times);
   json["tflops"] = rounded(tflops(row));
   if (row.ratio) {
-    json["ratio"] = number(row.ratio->ratio);
-    json["ratio_low"] = number(row.ratio->low);
-    json["ratio_high"] = number(row.ratio->high);
+    add_ratio(json, "ratio", *row.ratio);
     json["ratio_to"] = row.ratio_to;
   }
   if (row.ceiling) {
@@ -139,24 +120,10 @@ Json row_json(const GemmRow& row) {
   if (row.largest_error) {
     json["largest_error_in_roundings"] = number(*row.largest_error);
   }
-  json["trials"] = row.times.trials_us.size();
-  Json& trials = json["trials_us"] = Json::array();
-  for (const double trial : row.times.trials_us) {
-    trials.push_back(rounded(trial));
-  }
+  add_trials(json, row.times);
   return json;
 }
 
-Json rows_json(const std::vector<GemmRow>& rows) {
-  std::set<std::string> keys;
-  Json json = Json::array();
-  for (const GemmRow& row : rows) {
-    if (!keys.insert(key_of(row)).second) {
-      throw std::logic_error("two rows with the same key: " + key_of(row));
-    }
-    json.push_back(row_json(row));
-  }
-  return json;
-}
+Json rows_json(const std::vector<GemmRow>& rows) { return unique_rows(rows); }
 
 }  // namespace xstage::bench

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/gemm_cells.hpp"
+#include "bench/sampling.hpp"
 
 namespace xstage::bench {
 
@@ -33,14 +34,5 @@ struct Product {
 /// The products whose sum is element (row, column) of that part of that rank's result.
 [[nodiscard]] std::vector<Product> products_of(const GemmCell& cell, int rank, std::size_t part, std::int64_t row,
                                                std::int64_t column);
-
-/// At most `count` numbers of [0, extent), rising, each once; the first and the last are among them.
-[[nodiscard]] std::vector<std::int64_t> sample(std::int64_t extent, std::size_t count, std::uint64_t seed);
-
-/// Error of a bf16 result in units of 2^-8 (|expected| + root mean square of all that is expected).
-[[nodiscard]] double error_in_roundings(double result, double expected, double root_mean_square);
-
-/// Twice the rounding of the result itself: partial sums are rounded too.
-inline constexpr double most_roundings = 2.0;
 
 }  // namespace xstage::bench

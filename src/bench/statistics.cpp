@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "node/quantiles.hpp"
 
@@ -43,6 +44,18 @@ double percentile(std::span<const double> values, double fraction) {
 
 double median(std::span<const double> values) { return percentile(values, 0.5); }
 
+PairedRatio median_of_rounds(std::vector<double> values) {
+  if (values.empty()) {
+    throw std::logic_error("a median of rounds needs at least one round");
+  }
+  std::sort(values.begin(), values.end());
+  const std::size_t cut = cut_off(values.size());
+  if (cut == 0) {
+    return {median(values), not_a_number, not_a_number};
+  }
+  return {median(values), values[cut - 1], values[values.size() - cut]};
+}
+
 PairedRatio paired_ratio(std::span<const double> numerators, std::span<const double> denominators) {
   if (numerators.size() != denominators.size() || numerators.empty()) {
     throw std::logic_error("a paired ratio needs as many numerators as denominators, at least one");
@@ -50,12 +63,7 @@ PairedRatio paired_ratio(std::span<const double> numerators, std::span<const dou
   std::vector<double> ratios(numerators.size());
   std::transform(numerators.begin(), numerators.end(), denominators.begin(), ratios.begin(),
                  [](double numerator, double denominator) { return numerator / denominator; });
-  std::sort(ratios.begin(), ratios.end());
-  const std::size_t cut = cut_off(ratios.size());
-  if (cut == 0) {
-    return {median(ratios), not_a_number, not_a_number};
-  }
-  return {median(ratios), ratios[cut - 1], ratios[ratios.size() - cut]};
+  return median_of_rounds(std::move(ratios));
 }
 
 }  // namespace xstage::bench

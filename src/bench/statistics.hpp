@@ -17,6 +17,9 @@ struct PairedRatio {
   double high;
 };
 
+/// Median of one number a round, with its 95% interval. Throws std::logic_error if there are no rounds.
+[[nodiscard]] PairedRatio median_of_rounds(std::vector<double> values);
+
 /// Ratio of two variants whose trials alternated: value i of both comes from round i, so that what clocks and power did
 /// in that round cancels. The interval is the sign test's: it holds for any distribution. At least 6 rounds have one.
 /// Throws std::logic_error unless both have as many values, at least one.

@@ -1,13 +1,25 @@
 // Stands in for src/bench/cuda in builds without nvcc.
 
+#include "bench/attention_bench.hpp"
 #include "bench/gemm_bench.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
 
-GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& /*options*/, const GemmBenchObserver& /*observer*/) {
+namespace {
+
+[[noreturn]] void fail() {
   throw DeviceError(
       "this build has no CUDA support, which a benchmark needs: install the CUDA toolkit (nvcc) and rebuild");
+}
+
+}  // namespace
+
+GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& /*options*/, const GemmBenchObserver& /*observer*/) { fail(); }
+
+AttentionBenchOutcome run_attention_bench(const AttentionBenchOptions& /*options*/,
+                                          const AttentionBenchObserver& /*observer*/) {
+  fail();
 }
 
 }  // namespace xstage::bench

@@ -1,27 +1,23 @@
-/// `xstage bench gemm`: fused GEMMs against cuBLAS and against themselves without communication.
+/// `xstage bench`, and its `gemm`: fused GEMMs against cuBLAS and against themselves without communication.
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/gemm_bench.hpp"
 #include "bench/result_file.hpp"
+#include "cli/bench_options.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/json_output.hpp"
 #include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
-#include "cli/verbs.hpp"
 #include "cli/wording.hpp"
 #include "gemm/layout.hpp"
 #include "xstage/cuda_node.hpp"
-#include "xstage/error.hpp"
 #include "xstage/files.hpp"
 
 namespace xstage::cli {
@@ -42,37 +38,6 @@ struct GemmOptions {
   bool spans = false;
   bool json = false;
 };
-
-constexpr int most_trials = 10000;
-
-/// The words of an option: a mistake in them is one of usage.
-template <typename Parse>
-auto parsed(std::string_view option, Parse&& parse) {
-  try {
-    return parse();
-  } catch (const InputError& error) {
-    throw UsageError(fmt::format("{}: {}", option, error.what()));
-  }
-}
-
-/// One GPU a rank: those named, or all, at most as many as a heap may have.
-std::vector<int> choose_devices(const std::vector<int>& named, const NodeDescription& node) {
-  const int count = static_cast<int>(node.devices.size());
-  std::vector<int> devices = named;
-  if (devices.empty()) {
-    devices.resize(static_cast<std::size_t>(std::min(count, max_world)));
-    std::iota(devices.begin(), devices.end(), 0);
-  }
-  if (devices.size() > max_world || std::set<int>(devices.begin(), devices.end()).size() != devices.size()) {
-    throw UsageError(fmt::format("--devices: at most {} GPUs, each once", max_world));
-  }
-  for (const int device : devices) {
-    if (device < 0 || device >= count) {
-      throw InputError(fmt::format("--devices {}: this machine has GPUs 0 to {}", device, count - 1));
-    }
-  }
-  return devices;
-}
 
 std::string ratio_text(const bench::GemmRow& row) {
   if (!row.ratio) {
@@ -150,31 +115,10 @@ bench::GemmBenchOutcome measure(Console& console, const GemmOptions& options, co
   return bench::run_gemm_bench(run, observer);
 }
 
-ExitCode verdict(Console& console, const GemmOptions& options, const bench::GemmBenchOutcome& outcome) {
-  const std::string kept = options.output.empty()
-                               ? ""
-                               : fmt::format("; {} has the {} rows of the others", options.output, outcome.rows.size());
-  if (outcome.stopped) {
-    console.err << "xstage: interrupted" << kept << '\n';
-    return ExitCode::device;
-  }
-  if (outcome.failed_cells > 0) {
-    console.err << fmt::format("xstage: {} cells failed{}\n", outcome.failed_cells, kept);
-    return ExitCode::device;
-  }
-  if (outcome.wrong_cells > 0) {
-    console.err << fmt::format("xstage: {} cells have wrong results{}\n", outcome.wrong_cells, kept);
-    return ExitCode::test_failed;
-  }
-  return ExitCode::success;
-}
-
 ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   const auto operations = parsed("--ops", [&] { return bench::parse_operations(options.operations); });
   const auto shapes = parsed("--shapes", [&] { return bench::parse_shapes(options.shapes); });
-  if (options.trials < 1 || options.trials > most_trials) {
-    throw UsageError(fmt::format("--trials {}: from 1 to {}", options.trials, most_trials));
-  }
+  check_trials(options.trials);
   require_different_files({options.platform, options.output, options.trace});
   std::optional<Platform> platform;
   if (!options.platform.empty()) {
@@ -210,7 +154,7 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   if (!options.trace.empty() && !outcome.trace) {
     console.err << fmt::format("xstage: {} was not written: no fused operation was recorded\n", options.trace);
   }
-  return verdict(console, options, outcome);
+  return verdict(console, options.output, outcome.rows.size(), outcome);
 }
 
 void add_gemm(CLI::App& bench, Invocation& invocation) {
@@ -222,9 +166,9 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--shapes", options->shapes,
                    "table, small (its first two), decode, or MxNxK,... of the whole problem")
       ->capture_default_str();
-  verb->add_option("--devices", options->devices, "GPUs, one a rank (0,1); default: all")->delimiter(',');
-  verb->add_option("--trials", options->trials, "rounds; at least 6 for an interval")->capture_default_str();
-  verb->add_option("-o,--output", options->output, "result file to write (JSON)");
+  verb->add_option("--devices", options->devices, devices_help)->delimiter(',');
+  verb->add_option("--trials", options->trials, trials_help)->capture_default_str();
+  verb->add_option("-o,--output", options->output, result_file_help);
   verb->add_option("--cublas", options->cublas, "libcublas.so; default: where the dynamic linker finds it");
   verb->add_option("--platform", options->platform,
                    "platform profile: also what the model predicts for fused operations, and their ceiling");
@@ -242,9 +186,10 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
 }  // namespace
 
 void add_bench(CLI::App& tool, Invocation& invocation) {
-  CLI::App* verb = tool.add_subcommand("bench", "Measure this library's kernels against others (gemm)");
+  CLI::App* verb = tool.add_subcommand("bench", "Measure this library's kernels against others (gemm, attention)");
   verb->require_subcommand(1);
   add_gemm(*verb, invocation);
+  add_bench_attention(*verb, invocation);
 }
 
 }  // namespace xstage::cli

@@ -4,8 +4,10 @@
 // A tile is some query rows of one head of one sequence. Its keys come in blocks, which are worked off from the last to
 // the first, so that the only block that may have a tail, or is cut by the causal diagonal, comes first.
 //
-//   full     row tiles fastest, then heads: CTAs that work at the same time read the same keys and values from L2. The
-//            first row tile is that of the next rank's rows: no two ranks store to the same peer at once.
+//   full     row tiles fastest, then heads: CTAs that work at the same time read the same keys and values from L2.
+//   First
+//            the rows of other ranks, from the next one on, so that no two ranks store to the same peer at once; then,
+//            for all heads, the own rows: behind the last tiles, whose stores nothing hides, only local ones remain.
 //   causal   longest tiles first: the last row tile of every head, then the ones before them. CTAs draw the next index
 //            when they are ready, so that short tiles at the end even out who has had long ones. Working off a few
 //            heads at a time, as many as L2 holds keys and values of, was slower at all lengths.
@@ -36,6 +38,7 @@ struct AttentionTiling {
   std::int32_t tile_rows;
   std::int32_t block_keys;
   std::int32_t first_row_tile;  // full: where every head begins
+  std::int32_t own_row_tiles;   // full: the last so many from there on wait until all heads have done the others
 };
 
 /// Work for one CTA: key blocks [begin, end) of a tile.
@@ -91,9 +94,17 @@ class AttentionSchedule {
   };
 
   XSTAGE_HOST_DEVICE Place full_place(std::int32_t index) const {
+    const std::int32_t lines = shape_.heads * shape_.sequences;
+    std::int32_t first = 0;
+    std::int32_t count = row_tiles_ - tiling_.own_row_tiles;
+    if (index >= count * lines) {
+      index -= count * lines;
+      first = count;
+      count = tiling_.own_row_tiles;
+    }
     Place place;
-    place.line = index / row_tiles_;
-    place.row_tile = index - place.line * row_tiles_ + tiling_.first_row_tile;
+    place.line = index / count;
+    place.row_tile = first + index - place.line * count + tiling_.first_row_tile;
     if (place.row_tile >= row_tiles_) {
       place.row_tile -= row_tiles_;
     }

@@ -232,22 +232,14 @@ class CellRun {
 
 void run_cell(const GemmBenchOptions& options, const GemmBenchObserver& observer, Machine& machine,
               const GemmCell& cell, GemmBenchOutcome& outcome) {
-  try {
-    CellOutcome of_cell = CellRun(options, observer, machine, cell).run();
-    outcome.wrong_cells += of_cell.right ? 0 : 1;
-    if (of_cell.trace) {
-      outcome.trace = std::move(of_cell.trace);
-    }
-    for (GemmRow& row : of_cell.rows) {
-      observer.row(row);
-      outcome.rows.push_back(std::move(row));
-    }
-  } catch (const DeviceError& error) {
-    ++outcome.failed_cells;
-    observer.note(fmt::format("{}: {}", cell_name(cell), error.what()));
-  } catch (const InputError& error) {
-    ++outcome.failed_cells;
-    observer.note(fmt::format("{}: {}", cell_name(cell), error.what()));
+  CellOutcome of_cell = CellRun(options, observer, machine, cell).run();
+  outcome.wrong_cells += of_cell.right ? 0 : 1;
+  if (of_cell.trace) {
+    outcome.trace = std::move(of_cell.trace);
+  }
+  for (GemmRow& row : of_cell.rows) {
+    observer.row(row);
+    outcome.rows.push_back(std::move(row));
   }
 }
 
@@ -260,14 +252,8 @@ GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& options, const GemmBench
   if (!machine.has_cublas()) {
     observer.note("no variant cublas: " + outcome.cublas);
   }
-  for (const GemmCell& cell : options.cells) {
-    if (!observer.proceed()) {
-      break;
-    }
-    run_cell(options, observer, machine, cell, outcome);
-    observer.cell_done(outcome);
-  }
-  outcome.stopped = !observer.proceed();
+  run_cells(options.cells, observer, outcome,
+            [&](const GemmCell& cell) { run_cell(options, observer, machine, cell, outcome); });
   return outcome;
 }
 

@@ -1,32 +1,16 @@
 #pragma once
 // Random operands of one cell on all its GPUs.
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/cuda/random_block.hpp"
 #include "bench/cuda/timing.hpp"
 #include "bench/gemm_cells.hpp"
 #include "node/cuda/device_memory.hpp"
 
 namespace xstage::bench {
-
-/// A block of random numbers on each GPU, from which buffers are filled. Its length is a prime, so that no two rows of
-/// a matrix that is longer than the block are equal.
-class RandomBlock {
- public:
-  RandomBlock(const std::vector<int>& devices, double deviation, std::uint64_t seed);
-  [[nodiscard]] double deviation() const { return deviation_; }
-
-  /// Fills `elements` bf16 from a place in the block that depends on `stream_number`.
-  void fill(int device, void* destination, std::size_t elements, std::uint64_t stream_number) const;
-
- private:
-  std::vector<int> devices_;
-  double deviation_;
-  std::vector<cuda::DeviceBuffer> blocks_;
-};
 
 /// A and B of what each rank multiplies, several times over, so that they do not stay in L2 from one call to the next.
 /// A rank of a fused operation whose A is smaller takes the first rows.
@@ -58,8 +42,5 @@ class Operands {
   std::vector<cuda::DeviceBuffer> b_;
   std::vector<cuda::DeviceBuffer> output_;  // [rank]
 };
-
-/// Every byte 0xFF: NaN as bf16.
-void poison(int device, void* address, std::size_t bytes);
 
 }  // namespace xstage::bench

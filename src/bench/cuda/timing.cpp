@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "bench/statistics.hpp"
+
 namespace xstage::bench {
 
 namespace {
@@ -240,6 +242,18 @@ double CapturedVariant::run_trial(const Ranks& ranks, StartGate& gate) const {
   return longest_us / replays_;
 }
 
+void CapturedVariant::capture_single_call(const Ranks& ranks) {
+  single_ = std::make_unique<Graphs>(ranks, variant_, 1);
+  single_->warm_up(ranks);
+  variant_.check();
+}
+
+double CapturedVariant::run_single_call(const Ranks& ranks, StartGate& gate) const {
+  const double longest_us = single_->microseconds(ranks, gate);
+  variant_.check();
+  return longest_us;
+}
+
 std::vector<VariantTimes> run_rounds(const Ranks& ranks, StartGate& gate, const std::vector<CapturedVariant>& variants,
                                      int trials, const std::function<bool()>& proceed) {
   std::vector<VariantTimes> times;
@@ -254,6 +268,24 @@ std::vector<VariantTimes> run_rounds(const Ranks& ranks, StartGate& gate, const 
     }
   }
   return times;
+}
+
+std::vector<double> run_single_calls(const Ranks& ranks, StartGate& gate, std::vector<CapturedVariant>& variants,
+                                     int count, const std::function<bool()>& proceed) {
+  for (CapturedVariant& variant : variants) {
+    variant.capture_single_call(ranks);
+  }
+  std::vector<std::vector<double>> calls_us(variants.size());
+  for (int round = 0; round < count && proceed(); ++round) {
+    for (std::size_t step = 0; step < variants.size(); ++step) {
+      const std::size_t index = (static_cast<std::size_t>(round) + step) % variants.size();
+      calls_us[index].push_back(variants[index].run_single_call(ranks, gate));
+    }
+  }
+  std::vector<double> medians(variants.size());
+  std::transform(calls_us.begin(), calls_us.end(), medians.begin(),
+                 [](const std::vector<double>& calls) { return median(calls); });
+  return medians;
 }
 
 }  // namespace xstage::bench

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/cuda/start_gate.hpp"
-#include "bench/gemm_row.hpp"
+#include "bench/variant_times.hpp"
 #include "node/cuda/device_memory.hpp"
 
 namespace xstage::bench {
@@ -52,6 +52,10 @@ class CapturedVariant {
 
   /// One trial: microseconds of one call, the maximum over ranks.
   [[nodiscard]] double run_trial(const Ranks& ranks, StartGate& gate) const;
+  /// For run_single_call: a graph of one call on each GPU, which has run once.
+  void capture_single_call(const Ranks& ranks);
+  /// One call from rest: microseconds until it has ended on the last GPU.
+  [[nodiscard]] double run_single_call(const Ranks& ranks, StartGate& gate) const;
   [[nodiscard]] const std::string& name() const { return variant_.name; }
   [[nodiscard]] int replays() const { return replays_; }
   [[nodiscard]] double eager_us() const { return eager_us_; }
@@ -60,6 +64,7 @@ class CapturedVariant {
   class Graphs;
   Variant variant_;
   std::unique_ptr<Graphs> graphs_;
+  std::unique_ptr<Graphs> single_;
   int replays_ = 0;
   double eager_us_ = 0;
 };
@@ -68,6 +73,11 @@ class CapturedVariant {
 /// before. An unrecorded round comes first. Fewer trials than asked for, the same for all, if `proceed` says stop.
 [[nodiscard]] std::vector<VariantTimes> run_rounds(const Ranks& ranks, StartGate& gate,
                                                    const std::vector<CapturedVariant>& variants, int trials,
+                                                   const std::function<bool()>& proceed);
+
+/// Microseconds of one call from rest, the median of `count` of them for each variant; they alternate like trials.
+[[nodiscard]] std::vector<double> run_single_calls(const Ranks& ranks, StartGate& gate,
+                                                   std::vector<CapturedVariant>& variants, int count,
                                                    const std::function<bool()>& proceed);
 
 }  // namespace xstage::bench

@@ -42,9 +42,8 @@ class Attention::State {
   State(HeapRank& heap, const attention::Problem& problem, const attention::Plan& plan,
         std::chrono::microseconds time_out)
       : problem_(checked(problem, heap)),
-        plan_(attention::complete_plan(problem, plan, heap.world(), kernels::multiprocessors(heap.device()))),
+        plan_(agreed_plan(problem, plan, heap)),
         call_(heap, "attention", static_cast<std::size_t>(attention::slabs(problem)), time_out) {
-    heap.agree(attention::statement(problem_, plan_));
     if (problem_.destination != Destination::local) {
       result_ = call_.take("output", attention::symmetric_result_bytes(problem_, heap.world()));
     }
@@ -132,6 +131,14 @@ class Attention::State {
     attention::check_problem(problem, heap.world());
     kernels::require_hopper(heap.device());
     return problem;
+  }
+
+  /// The first collective step: a rank that is refused has taken nothing, and may try again.
+  static attention::Plan agreed_plan(const attention::Problem& problem, const attention::Plan& plan, HeapRank& heap) {
+    const int count = kernels::multiprocessors(heap.device());
+    attention::Plan complete = attention::complete_plan(problem, plan, heap.world(), count);
+    heap.agree(attention::statement(problem, complete));
+    return complete;
   }
 
   [[nodiscard]] const kernels::CallParameters& parameters() const { return call_.parameters(); }

@@ -1,0 +1,40 @@
+#pragma once
+// `xstage bench attention`: attention, and the ways of bringing its results to the ranks that own their rows.
+//
+//   variant      each rank computes       communication
+//   attention    its heads                none: results stay in its own memory
+//   all_to_all   nothing                  results of `attention` to the owners of their rows, by one kernel
+//   serial       its heads                the same, afterwards on the same stream
+//   fused        its heads                every tile goes to its owner when it is done
+//   local_twin   its heads                the stores of `fused`, but into its own memory
+//
+// The trials of a cell's variants alternate; every trial is one CUDA graph of many calls on each GPU, and all GPUs
+// start together. One rank alone has the variant `attention` only. Built without CUDA, run_attention_bench says so.
+
+#include <string>
+#include <vector>
+
+#include "bench/attention_row.hpp"
+#include "bench/bench_run.hpp"
+
+namespace xstage::bench {
+
+struct AttentionBenchOptions {
+  std::vector<AttentionCell> cells;
+  std::vector<int> devices;           // one a rank
+  std::vector<std::string> variants;  // as parse_attention_variants has them
+  int trials = 20;
+  bool verify = false;
+};
+
+struct AttentionBenchOutcome : RunState {
+  std::vector<AttentionRow> rows;
+};
+
+using AttentionBenchObserver = BenchObserver<AttentionRow, AttentionBenchOutcome>;
+
+/// A cell that fails is reported and left out. Throws DeviceError if nothing can run at all.
+[[nodiscard]] AttentionBenchOutcome run_attention_bench(const AttentionBenchOptions& options,
+                                                        const AttentionBenchObserver& observer);
+
+}  // namespace xstage::bench

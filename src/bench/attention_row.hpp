@@ -1,0 +1,57 @@
+#pragma once
+// Rows of bench/results/attention-*.json.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/attention_cells.hpp"
+#include "bench/row_fields.hpp"
+#include "bench/statistics.hpp"
+#include "bench/variant_times.hpp"
+
+namespace xstage::bench {
+
+struct AttentionRow {
+  AttentionCell cell;
+  VariantTimes times;
+  std::string l2;
+  std::optional<double> one_shot_us;  // one call from rest, until its results are complete on every rank
+  Json plan;                          // null: there is not one plan alone
+  /// Time against plain attention. Of `fused`, less 1, it is the residual.
+  std::optional<PairedRatio> ratio;
+  /// `fused` only: time against `serial` and `local_twin`, and the smallest ratio to `attention` that the cell allows.
+  std::optional<PairedRatio> serial_ratio;
+  std::optional<PairedRatio> twin_ratio;
+  std::optional<double> ceiling;
+  std::optional<PairedRatio> hiding;
+  /// --verify: largest error in units of bf16's rounding.
+  std::optional<double> largest_error;
+};
+
+[[nodiscard]] double microseconds(const AttentionRow& row);
+
+/// None of an all-to-all, which computes nothing.
+[[nodiscard]] std::optional<double> tflops(const AttentionRow& row);
+
+/// How much of the communication's time is hidden: 1 - (fused - attention) / (serial - attention), of each round, their
+/// median with its 95% interval. Empty where the communication's time cannot be told from none: some median of serial -
+/// attention in the 95% interval (in too few rounds for one: of any round) is not above zero.
+[[nodiscard]] std::optional<PairedRatio> hiding_ratio(const VariantTimes& attention, const VariantTimes& serial,
+                                                      const VariantTimes& fused);
+
+/// Fills in what compares the rows of one cell with each other, as far as it has the variants.
+void add_ratios(std::vector<AttentionRow>& rows_of_cell);
+
+/// What tells two rows of the file apart.
+[[nodiscard]] std::string key_of(const AttentionRow& row);
+
+[[nodiscard]] Json row_json(const AttentionRow& row);
+
+/// Throws std::logic_error if two rows have the same key.
+[[nodiscard]] Json rows_json(const std::vector<AttentionRow>& rows);
+
+[[nodiscard]] Json plan_json(const attention::Plan& plan);
+[[nodiscard]] Json plan_json(const all_to_all::Plan& plan);
+
+}  // namespace xstage::bench

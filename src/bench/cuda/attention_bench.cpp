@@ -1,0 +1,127 @@
+// The run: cell by cell, each with its operands and variants made, timed, verified and given back.
+
+#include "bench/attention_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/cuda/attention_variants.hpp"
+#include "bench/cuda/attention_verify.hpp"
+#include "bench/sampling.hpp"
+
+namespace xstage::bench {
+
+namespace {
+
+constexpr int most_single_calls = 9;
+
+/// What lives as long as the run.
+struct Machine {
+  explicit Machine(const std::vector<int>& devices) : ranks(devices), random(devices, 1.0, 1) {}
+  Ranks ranks;
+  StartGate gate;
+  RandomBlock random;
+};
+
+class CellRun {
+ public:
+  CellRun(const AttentionBenchOptions& options, const AttentionBenchObserver& observer, Machine& machine,
+          const AttentionCell& cell)
+      : options_(options),
+        observer_(observer),
+        machine_(machine),
+        cell_(cell),
+        operands_(machine.ranks, cell, machine.random),
+        resources_{cell_, machine.ranks, operands_},
+        variants_(resources_, options.variants) {}
+
+  /// None if it was stopped.
+  std::vector<AttentionRow> run() {
+    for (const std::string& name : options_.variants) {
+      captured_.emplace_back(machine_.ranks, machine_.gate, variants_.variant(name));
+    }
+    std::vector<VariantTimes> times =
+        run_rounds(machine_.ranks, machine_.gate, captured_, options_.trials, observer_.proceed);
+    const std::vector<double> one_shots = run_single_calls(
+        machine_.ranks, machine_.gate, captured_, std::min(options_.trials, most_single_calls), observer_.proceed);
+    if (!observer_.proceed()) {
+      return {};
+    }
+    std::vector<AttentionRow> rows;
+    for (std::size_t index = 0; index < times.size(); ++index) {
+      AttentionRow row;
+      row.cell = cell_;
+      row.l2 = variants_.l2_policy(times[index].variant);
+      row.plan = variants_.plan_of(times[index].variant);
+      row.one_shot_us = one_shots[index];
+      row.times = std::move(times[index]);
+      rows.push_back(std::move(row));
+    }
+    add_ratios(rows);
+    return rows;
+  }
+
+  /// What one more trial of each variant leaves behind is looked at, so that it is the timed graph that is verified.
+  /// Rows with wrong results are taken out. False if there is one.
+  bool verify(std::vector<AttentionRow>& rows) {
+    AttentionReferences references(resources_);
+    for (const CapturedVariant& captured : captured_) {
+      if (!AttentionVariants::has_verdict(captured.name())) {
+        continue;
+      }
+      variants_.poison_results(captured.name());
+      static_cast<void>(captured.run_trial(machine_.ranks, machine_.gate));
+      const int set = operands_.set_of(captured.replays() - 1);
+      note_error(rows, captured.name(), references.largest_error(variants_, captured.name(), set));
+    }
+    return std::erase_if(rows, [](const AttentionRow& row) { return row.largest_error > most_roundings; }) == 0;
+  }
+
+ private:
+  void note_error(std::vector<AttentionRow>& rows, const std::string& name, double error) const {
+    for (AttentionRow& row : rows) {
+      if (row.times.variant == name) {
+        row.largest_error = error;
+      }
+    }
+    observer_.note(fmt::format("{} {}: {}, largest error {:.3g} roundings of bf16, {} allowed", cell_name(cell_), name,
+                               error <= most_roundings ? "verified" : "WRONG RESULTS", error, most_roundings));
+  }
+
+  const AttentionBenchOptions& options_;
+  const AttentionBenchObserver& observer_;
+  Machine& machine_;
+  const AttentionCell& cell_;
+  AttentionOperands operands_;
+  AttentionResources resources_;
+  AttentionVariants variants_;
+  std::vector<CapturedVariant> captured_;
+};
+
+void run_cell(const AttentionBenchOptions& options, const AttentionBenchObserver& observer, Machine& machine,
+              const AttentionCell& cell, AttentionBenchOutcome& outcome) {
+  CellRun run(options, observer, machine, cell);
+  std::vector<AttentionRow> rows = run.run();
+  if (options.verify && !rows.empty()) {
+    outcome.wrong_cells += run.verify(rows) ? 0 : 1;
+  }
+  for (AttentionRow& row : rows) {
+    observer.row(row);
+    outcome.rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+AttentionBenchOutcome run_attention_bench(const AttentionBenchOptions& options,
+                                          const AttentionBenchObserver& observer) {
+  Machine machine(options.devices);
+  AttentionBenchOutcome outcome;
+  run_cells(options.cells, observer, outcome,
+            [&](const AttentionCell& cell) { run_cell(options, observer, machine, cell, outcome); });
+  return outcome;
+}
+
+}  // namespace xstage::bench

@@ -1,0 +1,171 @@
+#include "bench/cuda/attention_variants.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+#include "bench/attention_reference.hpp"
+
+namespace xstage::bench {
+
+namespace {
+
+/// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
+constexpr std::chrono::seconds time_out{5};
+
+constexpr std::int64_t element_bytes = 2;
+
+int multiprocessors(int device) {
+  int count = 0;
+  cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for multiprocessors");
+  return count;
+}
+
+std::vector<int> devices_of(const Ranks& ranks) {
+  std::vector<int> devices;
+  for (int rank = 0; rank < ranks.count(); ++rank) {
+    devices.push_back(ranks.device(rank));
+  }
+  return devices;
+}
+
+/// No rank knows of another: each has a heap of its own.
+OperationHandles<Attention> make_local(const AttentionResources& resources) {
+  const attention::Problem problem = problem_of_rank(resources.cell);
+  OperationHandles<Attention> handles;
+  for (const int device : devices_of(resources.ranks)) {
+    handles.heaps.push_back(PeerAccessHeap::create({device}, attention::heap_bytes(problem, 1)));
+    handles.of_rank.push_back(std::make_unique<Attention>(
+        handles.heaps.back().rank(0), problem, attention::make_plan(problem, 1, multiprocessors(device)), time_out));
+  }
+  return handles;
+}
+
+/// One handle a rank in a heap that they share; `bytes` of it each.
+template <typename Operation, typename Problem, typename Plan>
+OperationHandles<Operation> make_shared_handles(const AttentionResources& resources, const Problem& problem,
+                                                const Plan& plan, std::size_t bytes) {
+  OperationHandles<Operation> handles;
+  handles.heaps.push_back(PeerAccessHeap::create(devices_of(resources.ranks), bytes));
+  for (int rank = 0; rank < resources.ranks.count(); ++rank) {
+    handles.of_rank.push_back(std::make_unique<Operation>(handles.heaps.back().rank(rank), problem, plan, time_out));
+  }
+  return handles;
+}
+
+OperationHandles<Attention> make_among_ranks(const AttentionResources& resources, attention::Destination destination) {
+  attention::Problem problem = resources.cell.problem;
+  problem.destination = destination;
+  const int world = resources.ranks.count();
+  return make_shared_handles<Attention>(
+      resources, problem, attention::make_plan(problem, world, multiprocessors(resources.ranks.device(0))),
+      attention::heap_bytes(problem, world));
+}
+
+OperationHandles<AllToAll> make_exchange(const AttentionResources& resources) {
+  const all_to_all::Problem problem = exchange_of(resources.cell);
+  const int world = resources.ranks.count();
+  return make_shared_handles<AllToAll>(
+      resources, problem, all_to_all::make_plan(problem, world, multiprocessors(resources.ranks.device(0))),
+      all_to_all::heap_bytes(problem, world));
+}
+
+template <typename Operation>
+void check(const OperationHandles<Operation>& handles) {
+  for (const std::unique_ptr<Operation>& handle : handles.of_rank) {
+    handle->check();
+  }
+}
+
+}  // namespace
+
+AttentionVariants::AttentionVariants(const AttentionResources& resources, const std::vector<std::string>& names)
+    : resources_(resources) {
+  const auto has = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (has("attention") || has("serial")) {
+    local_ = make_local(resources);
+  }
+  if (has("fused")) {
+    to_owners_ = make_among_ranks(resources, attention::Destination::to_owners);
+  }
+  if (has("local_twin")) {
+    twin_ = make_among_ranks(resources, attention::Destination::twin);
+  }
+  if (has("all_to_all") || has("serial")) {
+    exchange_ = make_exchange(resources);
+  }
+}
+
+const OperationHandles<Attention>& AttentionVariants::attention_of(const std::string& name) const {
+  if (name == "fused") {
+    return to_owners_;
+  }
+  return name == "local_twin" ? twin_ : local_;
+}
+
+void AttentionVariants::launch_attention(const std::string& name, int rank, int call, cudaStream_t stream) const {
+  const AttentionOperands& operands = resources_.operands;
+  attention_of(name).of_rank[static_cast<std::size_t>(rank)]->launch(operands.addresses(rank, operands.set_of(call)),
+                                                                     stream);
+}
+
+void AttentionVariants::launch_exchange(int rank, cudaStream_t stream) const {
+  exchange_.of_rank[static_cast<std::size_t>(rank)]->launch({resources_.operands.output(rank)}, stream);
+}
+
+Variant AttentionVariants::variant(const std::string& name) {
+  const bool computes = name != "all_to_all";
+  const bool exchanges = name == "all_to_all" || name == "serial";
+  return {name,
+          [this, name, computes, exchanges](int rank, int call, cudaStream_t stream) {
+            if (computes) {
+              launch_attention(name, rank, call, stream);
+            }
+            if (exchanges) {
+              launch_exchange(rank, stream);
+            }
+          },
+          [this, name, computes, exchanges] {
+            if (computes) {
+              check(attention_of(name));
+            }
+            if (exchanges) {
+              check(exchange_);
+            }
+          }};
+}
+
+Json AttentionVariants::plan_of(const std::string& name) const {
+  if (name == "serial") {
+    return nullptr;
+  }
+  return name == "all_to_all" ? plan_json(exchange_.of_rank.front()->plan())
+                              : plan_json(attention_of(name).of_rank.front()->plan());
+}
+
+std::string AttentionVariants::l2_policy(const std::string& name) const {
+  return name == "all_to_all" ? "the same input in every call: L2 holds of it what it can, as behind an attention"
+                              : resources_.operands.l2_policy();
+}
+
+void* AttentionVariants::result(const std::string& name, int rank) const {
+  if (!at_owners(name)) {
+    return resources_.operands.output(rank);
+  }
+  const auto index = static_cast<std::size_t>(rank);
+  return name == "fused" ? to_owners_.of_rank[index]->output() : exchange_.of_rank[index]->output();
+}
+
+void AttentionVariants::poison_results(const std::string& name) const {
+  const attention::Problem& problem = resources_.cell.problem;
+  for (int rank = 0; rank < resources_.ranks.count(); ++rank) {
+    const int device = resources_.ranks.device(rank);
+    poison(device, resources_.operands.output(rank), resources_.operands.output_bytes());
+    const std::int64_t elements = own_rows(resources_.cell, rank) * problem.heads * problem.head_dim;
+    if (at_owners(name) && elements > 0) {
+      poison(device, result(name, rank), static_cast<std::size_t>(elements * element_bytes));
+    }
+  }
+}
+
+}  // namespace xstage::bench

@@ -1,0 +1,137 @@
+/// `xstage bench attention`: attention alone, with an all-to-all after it, and fused with it.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/attention_bench.hpp"
+#include "bench/result_file.hpp"
+#include "cli/bench_options.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/json_output.hpp"
+#include "cli/output_paths.hpp"
+#include "cli/quantities.hpp"
+#include "cli/wording.hpp"
+#include "xstage/cuda_node.hpp"
+#include "xstage/files.hpp"
+
+namespace xstage::cli {
+
+namespace {
+
+struct AttentionOptions {
+  std::string shapes = "table";
+  std::string variants = bench::all_attention_variants;
+  std::vector<int> devices;
+  int trials = 20;
+  std::string output;
+  bool verify = false;
+  bool json = false;
+};
+
+std::string ratio_text(const bench::AttentionRow& row) {
+  if (!row.ratio) {
+    return "";
+  }
+  std::string text =
+      fmt::format("{} [{}, {}]", fixed(row.ratio->ratio, 3), fixed(row.ratio->low, 3), fixed(row.ratio->high, 3));
+  if (row.hiding) {
+    text += fmt::format(" hides {}", percent(row.hiding->ratio));
+  }
+  return text;
+}
+
+std::string heading(int ranks) {
+  return fmt::format("{:<24} {:<10} {:>9} {:>8}  {}\n", fmt::format("sequence x heads, R={}", ranks), "variant", "us",
+                     "TFLOP/s", "time against attention");
+}
+
+std::string line_of(const bench::AttentionRow& row) {
+  const auto rate = bench::tflops(row);
+  return fmt::format("{:<24} {:<10} {:>9.1f} {:>8}  {}\n", bench::shape_text(row.cell), row.times.variant,
+                     bench::microseconds(row), rate ? fixed(*rate, 1) : "", ratio_text(row));
+}
+
+Json document(const NodeDescription& node, const bench::AttentionBenchOptions& run,
+              const bench::AttentionBenchOutcome& outcome) {
+  Json json = bench::result_document("attention", node, run.devices);
+  json["timing"] =
+      "microseconds of one call in a CUDA graph of `replays` calls, maximum over ranks, which start together; trials "
+      "of a cell's variants alternate; one_shot_us: one call from rest, until results are complete on every rank";
+  json["ratios"] =
+      "of time, medians over rounds with their 95% sign-test intervals: `ratio` to attention, `serial_ratio`, "
+      "`twin_ratio`; hiding: 1 - (fused - attention) / (serial - attention); ceiling: no smaller `ratio` is possible "
+      "where computing and communicating take what attention and all_to_all take alone";
+  json["rows"] = bench::rows_json(outcome.rows);
+  return json;
+}
+
+bench::AttentionBenchOutcome measure(Console& console, const AttentionOptions& options,
+                                     const bench::AttentionBenchOptions& run, const NodeDescription& node) {
+  std::ostream& lines = options.json ? console.err : console.out;
+  lines << heading(static_cast<int>(run.devices.size())) << std::flush;
+  bench::AttentionBenchObserver observer;
+  observer.row = [&](const bench::AttentionRow& row) { lines << line_of(row) << std::flush; };
+  observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
+  observer.proceed = [] { return !InterruptGuard::requested(); };
+  // After every cell: what was measured is kept, whatever becomes of the rest.
+  observer.cell_done = [&](const bench::AttentionBenchOutcome& outcome) {
+    if (!options.output.empty()) {
+      write_text(options.output, bench::format_result_file(document(node, run, outcome)));
+    }
+  };
+  return bench::run_attention_bench(run, observer);
+}
+
+ExitCode bench_attention(Console& console, const AttentionOptions& options) {
+  const auto shapes = parsed("--shapes", [&] { return bench::parse_attention_shapes(options.shapes); });
+  // Whatever the number of ranks will be: names are checked before any GPU is asked for.
+  static_cast<void>(parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, 2); }));
+  check_trials(options.trials);
+  NodeDescription node = describe_cuda_devices();
+  node.command = console.command;
+  if (!options.output.empty()) {
+    check_writable(options.output);
+  }
+  bench::AttentionBenchOptions run;
+  run.devices = choose_devices(options.devices, node);
+  const int ranks = static_cast<int>(run.devices.size());
+  run.variants = parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, ranks); });
+  run.cells = bench::make_attention_cells(shapes, ranks);
+  run.trials = options.trials;
+  run.verify = options.verify;
+  const InterruptGuard guard;
+  const bench::AttentionBenchOutcome outcome = measure(console, options, run, node);
+  if (options.json) {
+    print_json(console.out, document(node, run, outcome));
+  } else if (!options.output.empty()) {
+    console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
+  }
+  return verdict(console, options.output, outcome.rows.size(), outcome);
+}
+
+}  // namespace
+
+void add_bench_attention(CLI::App& bench, Invocation& invocation) {
+  auto options = std::make_shared<AttentionOptions>();
+  CLI::App* verb = bench.add_subcommand("attention", "attention alone, before an all-to-all, and fused with it");
+  verb->add_option("--shapes", options->shapes,
+                   "table, its parts full and extra, or SEQUENCExHEADS[:d64][:causal][:kvHEADS],... with heads of all "
+                   "ranks together")
+      ->capture_default_str();
+  verb->add_option("--variants", options->variants, "comma-separated; one rank has attention only")
+      ->capture_default_str();
+  verb->add_option("--devices", options->devices, devices_help)->delimiter(',');
+  verb->add_option("--trials", options->trials, trials_help)->capture_default_str();
+  verb->add_option("-o,--output", options->output, result_file_help);
+  verb->add_flag("--verify", options->verify,
+                 "compare sampled rows with an attention in double; exit code 1 if they are wrong");
+  verb->add_flag("--json", options->json, json_help);
+  verb->callback([options, &invocation] {
+    invocation.verb = [options](Console& console) { return bench_attention(console, *options); };
+  });
+}
+
+}  // namespace xstage::cli
