@@ -69,7 +69,7 @@ struct Problem {
 struct Plan {
   // Bulk stores go through the copy engine, one thread each 64 rows; direct ones are 16 bytes a lane.
   StorePath store_path = StorePath::bulk;
-  int issuers = 0;  // CTAs; 0: one for each multiprocessor, at most one for each tile
+  int issuers = 0;  // CTAs; 0: one for each multiprocessor, at most one for each tile unless tiles are split
   // 1: tiles that are left over for less than one round of all CTAs are split along their keys, so that all have the
   // same to do; 0: not; -1: where that saves more than it costs. Not with causal.
   int split = -1;

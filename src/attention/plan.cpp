@@ -40,7 +40,7 @@ void check_choices(const Problem& problem, const Plan& plan) {
               "causal attention needs 0, since its CTAs draw their tiles one by one");
 }
 
-/// One CTA a multiprocessor, and none that would find nothing to do.
+/// One CTA a multiprocessor, and if tiles are not split none that would find nothing to do.
 int choose_issuers(const Problem& problem, int split, int world, int multiprocessors) {
   const std::int64_t tiles = make_schedule(problem, 0, world).tiles();  // of any rank
   const int resident = std::min(multiprocessors, most_issuers);
@@ -68,8 +68,7 @@ void put_own_rows_last(const Problem& problem, int rank, int world, schedule::At
   const std::int64_t own_begin = (own.begin + tile_rows - 1) / tile_rows;
   const std::int64_t own_tiles = own.count > 0 ? std::max<std::int64_t>(own_end - own_begin, 0) : 0;
   tiling.own_row_tiles = static_cast<std::int32_t>(own_tiles);
-  tiling.first_row_tile =
-      static_cast<std::int32_t>(own_tiles > 0 ? own_end % row_tiles : std::min(next / tile_rows, row_tiles - 1));
+  tiling.first_row_tile = static_cast<std::int32_t>(std::min(next / tile_rows, row_tiles - 1));
 }
 
 }  // namespace

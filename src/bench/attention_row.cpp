@@ -99,6 +99,18 @@ std::string key_of(const AttentionRow& row) {
 
 namespace {
 
+Json plan_json(const attention::Plan& plan) {
+  return {{"store_path", xstage::name_of(plan.store_path)}, {"issuers", plan.issuers}, {"split", plan.split}};
+}
+
+Json plan_json(const all_to_all::Plan& plan) {
+  return {{"transfer", name_of(plan.transfer)},
+          {"chunk_bytes", plan.chunk_bytes},
+          {"stages", plan.stages},
+          {"issuers", plan.issuers},
+          {"peer_issuers", plan.peer_issuers}};
+}
+
 void add_comparisons(Json& json, const AttentionRow& row) {
   const std::array<std::pair<const char*, const std::optional<PairedRatio>&>, 4> ratios{
       {{"ratio", row.ratio},
@@ -145,8 +157,11 @@ Json row_json(const AttentionRow& row) {
   json["eager_us"] = rounded(row.times.eager_us);
   json["replays"] = row.times.replays;
   json["l2"] = row.l2;
-  if (!row.plan.is_null()) {
-    json["plan"] = row.plan;
+  if (row.plan) {
+    json["plan"] = plan_json(*row.plan);
+  }
+  if (row.exchange_plan) {
+    json["all_to_all_plan"] = plan_json(*row.exchange_plan);
   }
   if (row.largest_error) {
     json["largest_error_in_roundings"] = number(*row.largest_error);
@@ -156,17 +171,5 @@ Json row_json(const AttentionRow& row) {
 }
 
 Json rows_json(const std::vector<AttentionRow>& rows) { return unique_rows(rows); }
-
-Json plan_json(const attention::Plan& plan) {
-  return {{"store_path", xstage::name_of(plan.store_path)}, {"issuers", plan.issuers}, {"split", plan.split}};
-}
-
-Json plan_json(const all_to_all::Plan& plan) {
-  return {{"transfer", name_of(plan.transfer)},
-          {"chunk_bytes", plan.chunk_bytes},
-          {"stages", plan.stages},
-          {"issuers", plan.issuers},
-          {"peer_issuers", plan.peer_issuers}};
-}
 
 }  // namespace xstage::bench

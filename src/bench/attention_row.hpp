@@ -17,7 +17,8 @@ struct AttentionRow {
   VariantTimes times;
   std::string l2;
   std::optional<double> one_shot_us;  // one call from rest, until its results are complete on every rank
-  Json plan;                          // null: there is not one plan alone
+  std::optional<attention::Plan> plan;
+  std::optional<all_to_all::Plan> exchange_plan;
   /// Time against plain attention. Of `fused`, less 1, it is the residual.
   std::optional<PairedRatio> ratio;
   /// `fused` only: time against `serial` and `local_twin`, and the smallest ratio to `attention` that the cell allows.
@@ -50,8 +51,5 @@ void add_ratios(std::vector<AttentionRow>& rows_of_cell);
 
 /// Throws std::logic_error if two rows have the same key.
 [[nodiscard]] Json rows_json(const std::vector<AttentionRow>& rows);
-
-[[nodiscard]] Json plan_json(const attention::Plan& plan);
-[[nodiscard]] Json plan_json(const all_to_all::Plan& plan);
 
 }  // namespace xstage::bench

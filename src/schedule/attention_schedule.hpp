@@ -4,10 +4,9 @@
 // A tile is some query rows of one head of one sequence. Its keys come in blocks, which are worked off from the last to
 // the first, so that the only block that may have a tail, or is cut by the causal diagonal, comes first.
 //
-//   full     row tiles fastest, then heads: CTAs that work at the same time read the same keys and values from L2.
-//   First
-//            the rows of other ranks, from the next one on, so that no two ranks store to the same peer at once; then,
-//            for all heads, the own rows: behind the last tiles, whose stores nothing hides, only local ones remain.
+//   full     row tiles fastest, then heads: CTAs that work at the same time read the same keys and values from L2. The
+//            rows of other ranks come first, from the next one on, so that no two ranks store to the same peer at once;
+//            then, for all heads, the own rows: the last tiles' stores, which nothing hides, are local ones.
 //   causal   longest tiles first: the last row tile of every head, then the ones before them. CTAs draw the next index
 //            when they are ready, so that short tiles at the end even out who has had long ones. Working off a few
 //            heads at a time, as many as L2 holds keys and values of, was slower at all lengths.

@@ -47,6 +47,11 @@ inline std::int64_t share_begin(std::int64_t left, std::int64_t blocks, std::int
   return blocks - within < least_share_blocks ? begin + blocks - within : begin;
 }
 
+/// CTAs that have a share; not all where it would be too small. At most one tile each.
+inline std::int64_t sharing_ctas(std::int64_t left, std::int64_t blocks, std::int64_t ctas) {
+  return std::min(ctas, std::max(left, left * blocks / least_share_blocks));
+}
+
 }  // namespace shares_detail
 
 /// [CTA, shares_each], empty ones with block_end 0.
@@ -54,11 +59,12 @@ inline std::vector<AttentionShare> split_left_over(const AttentionSchedule& sche
   const std::int32_t first = whole_tiles(schedule, ctas);
   const std::int64_t left = schedule.tiles() - first;
   const std::int64_t blocks = schedule.key_blocks();
+  const std::int64_t sharing = shares_detail::sharing_ctas(left, blocks, ctas);
   std::vector<AttentionShare> shares(static_cast<std::size_t>(ctas * shares_each), AttentionShare{});
   std::vector<std::vector<AttentionShare*>> parts_of(static_cast<std::size_t>(left));
-  for (std::int64_t cta = 0; cta < ctas; ++cta) {
-    std::int64_t begin = shares_detail::share_begin(left, blocks, cta, ctas);
-    const std::int64_t end = shares_detail::share_begin(left, blocks, cta + 1, ctas);
+  for (std::int64_t cta = 0; cta < sharing; ++cta) {
+    std::int64_t begin = shares_detail::share_begin(left, blocks, cta, sharing);
+    const std::int64_t end = shares_detail::share_begin(left, blocks, cta + 1, sharing);
     for (std::int64_t share = 0; begin < end; ++share) {
       const std::int64_t number = begin / blocks;
       const std::int64_t share_end = std::min(end, (number + 1) * blocks);

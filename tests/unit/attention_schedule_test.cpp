@@ -47,6 +47,7 @@ AttentionSchedule random_schedule(Random& random, bool causal) {
   tiling.tile_rows = 64 * random.between(1, 3);
   tiling.block_keys = 16 * random.between(4, 11);
   tiling.first_row_tile = random.between(0, divide_up(shape.rows, tiling.tile_rows) - 1);
+  tiling.own_row_tiles = random.between(0, 1) * random.between(0, divide_up(shape.rows, tiling.tile_rows));
   AttentionSchedule schedule;
   schedule.start(shape, tiling);
   return schedule;
@@ -58,7 +59,8 @@ testing::Message describe(const AttentionSchedule& schedule) {
   return testing::Message() << shape.sequences << " sequences of " << shape.rows << " rows and " << shape.keys
                             << " keys, " << shape.heads << " heads in groups of " << shape.group
                             << (shape.causal != 0 ? ", causal" : "") << "; tiles of " << tiling.tile_rows << " rows, "
-                            << tiling.block_keys << " keys, from " << tiling.first_row_tile;
+                            << tiling.block_keys << " keys, from " << tiling.first_row_tile << ", the last "
+                            << tiling.own_row_tiles << " later";
 }
 
 template <typename Check>
@@ -137,18 +139,24 @@ TEST(AttentionSchedule, CausalTilesHaveTheBlocksThatTheirLastRowSees) {
   });
 }
 
-/// Heads in their order, each from the first row tile on and round to it.
-TEST(AttentionSchedule, FullTilesOfAHeadAreNeighbours) {
+/// Heads in their order, each from the first row tile on and round to it, but for the own ones; then those of all
+/// heads.
+TEST(AttentionSchedule, FullTilesOfAHeadAreNeighboursAndTheOwnOnesComeLast) {
   for_random_schedules(4, false, [](const AttentionSchedule& schedule) {
+    const std::int32_t others = row_tiles(schedule) - schedule.tiling().own_row_tiles;
     std::int32_t index = 0;
-    for (std::int32_t line = 0; line < schedule.shape().sequences * schedule.shape().heads; ++line) {
-      for (std::int32_t step = 0; step < row_tiles(schedule); ++step, ++index) {
-        const AttentionTile tile = schedule.tile(index);
-        const std::int32_t row_tile = (schedule.tiling().first_row_tile + step) % row_tiles(schedule);
-        ASSERT_EQ(line_of(schedule, tile), line);
-        ASSERT_EQ(tile.row, row_tile * schedule.tiling().tile_rows);
+    const auto expect_steps = [&](std::int32_t begin, std::int32_t end) {
+      for (std::int32_t line = 0; line < schedule.shape().sequences * schedule.shape().heads; ++line) {
+        for (std::int32_t step = begin; step < end; ++step, ++index) {
+          const AttentionTile tile = schedule.tile(index);
+          const std::int32_t row_tile = (schedule.tiling().first_row_tile + step) % row_tiles(schedule);
+          ASSERT_EQ(line_of(schedule, tile), line) << "tile " << index;
+          ASSERT_EQ(tile.row, row_tile * schedule.tiling().tile_rows) << "tile " << index;
+        }
       }
-    }
+    };
+    expect_steps(0, others);
+    expect_steps(others, row_tiles(schedule));
     ASSERT_EQ(index, schedule.tiles());
   });
 }
@@ -183,34 +191,67 @@ attention::Problem problem_of(std::int64_t rows, attention::Destination destinat
   return problem;
 }
 
-/// Row with which each head begins; -1 if not all begin with the same.
-std::int32_t first_row(const AttentionSchedule& schedule) {
-  std::set<std::int32_t> rows;
-  for (std::int32_t index = 0; index < schedule.tiles(); index += row_tiles(schedule)) {
-    rows.insert(schedule.tile(index).row);
-  }
-  return rows.size() == 1 ? *rows.begin() : -1;
+std::int64_t row_end(const AttentionSchedule& schedule, const AttentionTile& tile) {
+  return std::min(tile.row + schedule.tiling().tile_rows, schedule.shape().rows);
 }
 
-TEST(AttentionSchedule, EveryHeadBeginsWithTheRowsOfTheNextRank) {
-  Random random(6);
-  for (int round = 0; round < 300; ++round) {
-    const int world = random.between(1, 8);
-    const int rank = random.between(0, world - 1);
-    const std::int64_t rows = random.between(1, round % 4 == 0 ? 20 : 9000);
-    for (const auto destination : {attention::Destination::to_owners, attention::Destination::twin}) {
-      const AttentionSchedule schedule = attention::make_schedule(problem_of(rows, destination, world), rank, world);
-      const std::int64_t begin = attention::row_range(rows, (rank + 1) % world, world).begin;
-      const std::int64_t wanted = std::min(begin, rows - 1);  // a rank without rows begins behind the last one
-      const std::int32_t first = first_row(schedule);
-      ASSERT_TRUE(first >= 0 && first <= wanted && wanted < first + attention::tile_rows)
-          << rows << " rows, rank " << rank << " of " << world << ": begins with row " << first
-          << " instead of that of " << wanted;
-      ASSERT_NO_FATAL_FAILURE(expect_every_tile_once(schedule));
-    }
-    const attention::Problem local = problem_of(rows, attention::Destination::local, world);
-    ASSERT_EQ(first_row(attention::make_schedule(local, rank, world)), 0);
+/// Tiles of which all rows are the rank's come behind all others.
+void expect_own_rows_last(const AttentionSchedule& schedule, const attention::RowRange& own) {
+  bool before = false;
+  for (std::int32_t index = 0; index < schedule.tiles(); ++index) {
+    const AttentionTile tile = schedule.tile(index);
+    const bool is_own = tile.row >= own.begin && row_end(schedule, tile) <= own.begin + own.count;
+    ASSERT_TRUE(is_own || !before) << "tile " << index << " with row " << tile.row << " behind own ones";
+    before = is_own;
   }
+}
+
+/// A tile that comes first of its head holds the first row of the next rank.
+void expect_next_rank_first(const AttentionSchedule& schedule, const attention::RowRange& next) {
+  std::set<std::int32_t> begun;
+  for (std::int32_t index = 0; index < schedule.tiles(); ++index) {
+    const AttentionTile tile = schedule.tile(index);
+    if (begun.insert(line_of(schedule, tile)).second) {
+      ASSERT_TRUE(tile.row <= next.begin && next.begin < row_end(schedule, tile))
+          << "line " << line_of(schedule, tile) << " begins with row " << tile.row << ", not " << next.begin;
+    }
+  }
+}
+
+template <typename Check>
+void for_random_ranks(std::uint32_t seed, attention::Destination destination, Check&& check) {
+  Random random(seed);
+  for (int round = 0; round < 500 && !testing::Test::HasFailure(); ++round) {
+    const int world = random.between(1, max_world);
+    const int rank = random.between(0, world - 1);
+    const std::int64_t rows = round % 4 == 0   ? random.between(1, 60)
+                              : round % 4 == 1 ? random.between(1, 40) * attention::tile_rows
+                                               : random.between(1, 9000);
+    SCOPED_TRACE(testing::Message() << rows << " rows, rank " << rank << " of " << world);
+    check(attention::make_schedule(problem_of(rows, destination, world), rank, world), rank, world);
+  }
+}
+
+TEST(AttentionSchedule, RowsOfTheNextRankComeFirstAndOwnOnesLast) {
+  for (const auto destination : {attention::Destination::to_owners, attention::Destination::twin}) {
+    for_random_ranks(6, destination, [](const AttentionSchedule& schedule, int rank, int world) {
+      const std::int64_t rows = schedule.shape().rows;
+      const attention::RowRange next = attention::row_range(rows, (rank + 1) % world, world);
+      if (next.count > 0) {
+        ASSERT_NO_FATAL_FAILURE(expect_next_rank_first(schedule, next));
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_own_rows_last(schedule, attention::row_range(rows, rank, world)));
+      ASSERT_NO_FATAL_FAILURE(expect_every_tile_once(schedule));
+    });
+  }
+}
+
+TEST(AttentionSchedule, LocalRowsComeInTheirOrder) {
+  for_random_ranks(7, attention::Destination::local, [](const AttentionSchedule& schedule, int, int) {
+    for (std::int32_t index = 0; index < schedule.tiles(); ++index) {
+      ASSERT_EQ(schedule.tile(index).row, index % row_tiles(schedule) * attention::tile_rows) << "tile " << index;
+    }
+  });
 }
 
 /// Ranks that keep step never store to the same one, where tiles and shares of the rows match.

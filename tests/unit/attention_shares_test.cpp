@@ -45,7 +45,7 @@ Case make_case(std::int32_t rows, std::int32_t heads, std::int32_t blocks, std::
   shape.heads = heads;
   shape.group = 1;
   Case made{{}, ctas};
-  made.schedule.start(shape, {tile_rows, block_keys, 0});
+  made.schedule.start(shape, {tile_rows, block_keys, 0, 0});
   return made;
 }
 
@@ -70,7 +70,8 @@ Case random_case(Random& random) {
   shape.heads = shape.group * random.between(1, 5);
   const std::int32_t row_tiles = (shape.rows - 1) / tile_rows + 1;
   Case made{{}, random.between(1, 200)};
-  made.schedule.start(shape, {tile_rows, block_keys, random.between(0, row_tiles - 1)});
+  const std::int32_t first_row_tile = random.between(0, row_tiles - 1);
+  made.schedule.start(shape, {tile_rows, block_keys, first_row_tile, random.between(0, row_tiles)});
   return made;
 }
 

@@ -103,7 +103,7 @@ TEST(BenchAttentionRows, RowSaysWhatTheSchemaAsksFor) {
   row.hiding = PairedRatio{0.9, 0.8, 0.95};
   row.one_shot_us = 320.25;
   row.largest_error = 0.75;
-  row.plan = plan_json(attention::Plan{});
+  row.plan = attention::Plan{};
   const Json json = row_json(row);
   EXPECT_EQ(json.at("sequence"), 4096);
   EXPECT_EQ(json.at("heads"), 48);  // of all ranks
@@ -129,16 +129,18 @@ TEST(BenchAttentionRows, RowSaysWhatTheSchemaAsksFor) {
   EXPECT_EQ(json.at("largest_error_in_roundings"), 0.75);
   EXPECT_EQ(json.at("trials"), 3);
   EXPECT_EQ(json.at("trials_us"), Json({300.0, 310.0, 320.0}));
-  for (const char* absent : {"serial_ratio", "ceiling", "gb_per_s"}) {
+  for (const char* absent : {"serial_ratio", "ceiling", "gb_per_s", "all_to_all_plan"}) {
     EXPECT_FALSE(json.contains(absent)) << absent;
   }
 }
 
 TEST(BenchAttentionRows, AllToAllHasARateOfBytes) {
-  const AttentionRow row = row_of("all_to_all", steady(50));
+  AttentionRow row = row_of("all_to_all", steady(50));
+  row.exchange_plan = all_to_all::Plan{};
   EXPECT_FALSE(tflops(row));
   const Json json = row_json(row);
   EXPECT_FALSE(json.contains("tflops") || json.contains("ratio") || json.contains("plan"));
+  EXPECT_EQ(json.at("all_to_all_plan").at("transfer"), "by_rule");
   // Half of the rows of 24 heads go to the peer.
   EXPECT_EQ(json.at("remote_bytes"), 4096 / 2 * 24 * 128 * 2);
   EXPECT_NEAR(json.at("gb_per_s").get<double>(), 4096.0 / 2 * 24 * 128 * 2 / 50e3, 1e-3);

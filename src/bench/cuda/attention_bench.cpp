@@ -55,6 +55,7 @@ class CellRun {
       row.cell = cell_;
       row.l2 = variants_.l2_policy(times[index].variant);
       row.plan = variants_.plan_of(times[index].variant);
+      row.exchange_plan = variants_.exchange_plan_of(times[index].variant);
       row.one_shot_us = one_shots[index];
       row.times = std::move(times[index]);
       rows.push_back(std::move(row));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
 
 #include "bench/attention_reference.hpp"
 
@@ -21,8 +20,12 @@ int multiprocessors(int device) {
   return count;
 }
 
+bool computes(const std::string& name) { return name != "all_to_all"; }
+bool exchanges(const std::string& name) { return name == "all_to_all" || name == "serial"; }
+
 std::vector<int> devices_of(const Ranks& ranks) {
   std::vector<int> devices;
+  devices.reserve(static_cast<std::size_t>(ranks.count()));
   for (int rank = 0; rank < ranks.count(); ++rank) {
     devices.push_back(ranks.device(rank));
   }
@@ -114,33 +117,31 @@ void AttentionVariants::launch_exchange(int rank, cudaStream_t stream) const {
 }
 
 Variant AttentionVariants::variant(const std::string& name) {
-  const bool computes = name != "all_to_all";
-  const bool exchanges = name == "all_to_all" || name == "serial";
   return {name,
-          [this, name, computes, exchanges](int rank, int call, cudaStream_t stream) {
-            if (computes) {
+          [this, name](int rank, int call, cudaStream_t stream) {
+            if (computes(name)) {
               launch_attention(name, rank, call, stream);
             }
-            if (exchanges) {
+            if (exchanges(name)) {
               launch_exchange(rank, stream);
             }
           },
-          [this, name, computes, exchanges] {
-            if (computes) {
+          [this, name] {
+            if (computes(name)) {
               check(attention_of(name));
             }
-            if (exchanges) {
+            if (exchanges(name)) {
               check(exchange_);
             }
           }};
 }
 
-Json AttentionVariants::plan_of(const std::string& name) const {
-  if (name == "serial") {
-    return nullptr;
-  }
-  return name == "all_to_all" ? plan_json(exchange_.of_rank.front()->plan())
-                              : plan_json(attention_of(name).of_rank.front()->plan());
+std::optional<attention::Plan> AttentionVariants::plan_of(const std::string& name) const {
+  return computes(name) ? std::optional(attention_of(name).of_rank.front()->plan()) : std::nullopt;
+}
+
+std::optional<all_to_all::Plan> AttentionVariants::exchange_plan_of(const std::string& name) const {
+  return exchanges(name) ? std::optional(exchange_.of_rank.front()->plan()) : std::nullopt;
 }
 
 std::string AttentionVariants::l2_policy(const std::string& name) const {

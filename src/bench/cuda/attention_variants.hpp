@@ -2,10 +2,11 @@
 // The variants of a cell as something that can be timed: their handles, their heaps, and where they leave results.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/attention_row.hpp"
+#include "bench/attention_cells.hpp"
 #include "bench/cuda/attention_operands.hpp"
 #include "bench/cuda/timing.hpp"
 #include "xstage/all_to_all.hpp"
@@ -34,8 +35,9 @@ class AttentionVariants {
 
   /// The timed variant; refers to this object.
   [[nodiscard]] Variant variant(const std::string& name);
-  /// Null for `serial`, whose parts have one each.
-  [[nodiscard]] Json plan_of(const std::string& name) const;
+  /// Of the attention and of the all-to-all in it, as far as it has them.
+  [[nodiscard]] std::optional<attention::Plan> plan_of(const std::string& name) const;
+  [[nodiscard]] std::optional<all_to_all::Plan> exchange_plan_of(const std::string& name) const;
   /// How a variant treats L2.
   [[nodiscard]] std::string l2_policy(const std::string& name) const;
 

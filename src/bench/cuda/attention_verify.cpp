@@ -40,7 +40,8 @@ void AttentionReferences::add_samples(int rank, int head, int set, std::vector<S
       read_head(operands.key, problem.kv_heads, problem.head_dim, key_head, 0, problem.keys);
   const std::vector<float> values =
       read_head(operands.value, problem.kv_heads, problem.head_dim, key_head, 0, problem.keys);
-  for (const std::int64_t row : sampled_rows(cell, rows_of_a_head, static_cast<std::uint64_t>(rank * 1000 + head))) {
+  for (const std::int64_t row :
+       sampled_rows(cell, rows_of_a_head, static_cast<std::uint64_t>(rank) * 1000 + static_cast<std::uint64_t>(head))) {
     const std::vector<float> query = read_head(operands.query, problem.heads, problem.head_dim, head, row, 1);
     const auto seen = static_cast<std::size_t>(keys_seen(cell, row)) * query.size();
     samples.push_back({rank, row, head, attend(query, std::span(keys).first(seen), std::span(values).first(seen))});

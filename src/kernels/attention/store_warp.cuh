@@ -1,8 +1,8 @@
 #pragma once
 // Warps 1 to 3: each sends the results of one multiplying warpgroup to who owns them, and tells them.
 //
-//   staged slab (64 rows of one head) --bulk store or 16 bytes a lane--> [sequence, row - first row of owner, head, :]
-//                                     of one owner, or of each whose rows begin within the slab
+//   staged slab (64 rows of one head) --bulk store--> [sequence, row - first row of owner, head, :] of its owner
+//                                     --16 bytes a lane--> the same of each row's owner, if there are several
 
 #include "kernels/attention/attention_shared.cuh"
 #include "kernels/collective/call.cuh"
@@ -82,12 +82,25 @@ class AttentionStoreWarp {
   }
 
   __device__ void store(const Slab& slab) const {
-    if (launch_.destinations.direct != 0) {
+    const std::int32_t owner = owner_of(slab.row);
+    // A bulk store must not begin before an owner's first row: its map clips what lies behind the last one, but a
+    // negative coordinate is an illegal instruction.
+    const std::int32_t end = min(slab.row + warpgroup_rows, launch_.schedule.shape().rows);
+    if (launch_.destinations.direct != 0 || end > launch_.destinations.row_begin[owner + 1]) {
       store_direct(slab);
     } else if (leader_) {
-      store_bulk(slab);
+      store_bulk(slab, owner);
     }
     __syncwarp();
+  }
+
+  /// Of a row that exists.
+  [[nodiscard]] __device__ std::int32_t owner_of(std::int32_t row) const {
+    std::int32_t owner = 0;
+    while (row >= launch_.destinations.row_begin[owner + 1]) {
+      ++owner;
+    }
+    return owner;
   }
 
   /// An owner without rows begins and ends behind the last row, where the last slab may reach.
@@ -97,19 +110,13 @@ class AttentionStoreWarp {
     return begin < end && slab.row < end && slab.row + warpgroup_rows > begin;
   }
 
-  /// The maps clip rows before an owner's first and behind its last one.
-  __device__ void store_bulk(const Slab& slab) const {
+  __device__ void store_bulk(const Slab& slab, std::int32_t owner) const {
     const AttentionDestinations& destinations = launch_.destinations;
-#pragma unroll 1
-    for (std::int32_t destination = 0; destination < destinations.count; ++destination) {
-      if (owns_part(destination, slab)) {
-        asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
-                         &launch_.output[destination]),
-                     "r"(Shared::results(warpgroup_)), "r"(0), "r"(slab.row - destinations.row_begin[destination]),
-                     "r"(0), "r"(destinations.first_head + slab.head), "r"(slab.sequence)
-                     : "memory");
-      }
-    }
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
+                     &launch_.output[owner]),
+                 "r"(Shared::results(warpgroup_)), "r"(0), "r"(slab.row - destinations.row_begin[owner]), "r"(0),
+                 "r"(destinations.first_head + slab.head), "r"(slab.sequence)
+                 : "memory");
     commit_bulk_stores();
   }
 
@@ -138,17 +145,14 @@ class AttentionStoreWarp {
   /// Null behind the last row.
   [[nodiscard]] __device__ char* row_address(const Slab& slab, std::int32_t row) const {
     const AttentionDestinations& destinations = launch_.destinations;
-#pragma unroll 1
-    for (std::int32_t destination = 0; destination < destinations.count; ++destination) {
-      const std::int32_t begin = destinations.row_begin[destination];
-      const std::int32_t end = destinations.row_begin[destination + 1];
-      if (row >= begin && row < end) {
-        const std::int64_t line = static_cast<std::int64_t>(slab.sequence) * (end - begin) + row - begin;
-        return destinations.base[destination] +
-               (line * destinations.heads + destinations.first_head + slab.head) * (HeadDim * 2);
-      }
+    if (row >= launch_.schedule.shape().rows) {
+      return nullptr;
     }
-    return nullptr;
+    const std::int32_t owner = owner_of(row);
+    const std::int32_t begin = destinations.row_begin[owner];
+    const std::int64_t rows = destinations.row_begin[owner + 1] - begin;
+    const std::int64_t line = slab.sequence * rows + row - begin;
+    return destinations.base[owner] + (line * destinations.heads + destinations.first_head + slab.head) * (HeadDim * 2);
   }
 
   /// One head more of these rows has arrived. The fence waits for the stores, and takes microseconds while the fabric
