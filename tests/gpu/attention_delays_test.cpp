@@ -57,7 +57,7 @@ std::vector<Case> cases_for_delays(int world) {
 void expect_right_in_spite_of_delays(const Case& which, const std::vector<int>& devices) {
   SCOPED_TRACE(which.text());
   constexpr std::uint32_t calls = 4;
-  constexpr std::uint32_t rounds = 30;
+  constexpr std::uint32_t rounds = 50;
   Ranks ranks(which, devices);
   std::vector<Call> all;
   std::vector<std::vector<std::uint16_t>> right;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "attention/problem.hpp"
@@ -302,8 +303,11 @@ std::vector<std::uint16_t> all_bits(const Case& which, const Call& call) {
     const std::vector<std::uint16_t> result = call.read_result(rank);
     all.insert(all.end(), result.begin(), result.end());
     const std::vector<float> log_sum_exp = call.read_log_sum_exp(rank);
-    const auto* bits = reinterpret_cast<const std::uint16_t*>(log_sum_exp.data());
-    all.insert(all.end(), bits, bits + 2 * log_sum_exp.size());
+    for (const float value : log_sum_exp) {
+      const auto bits = std::bit_cast<std::uint32_t>(value);
+      all.push_back(static_cast<std::uint16_t>(bits >> 16U));
+      all.push_back(static_cast<std::uint16_t>(bits & 0xFFFFU));
+    }
   }
   return all;
 }

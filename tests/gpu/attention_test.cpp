@@ -19,7 +19,6 @@ namespace {
 
 using attention::Destination;
 using attention::Element;
-using attention_test::all_bits;
 using attention_test::Call;
 using attention_test::Case;
 using attention_test::complaint_about;

@@ -97,7 +97,9 @@ class Attention::State {
     if (problem_.destination == Destination::local) {
       throw InputError("a local attention has no symmetric output: it writes into the caller's tensor");
     }
-    return heap().local(result_);
+    const bool owns_rows = problem_.destination == Destination::twin ||
+                           attention::row_range(problem_.rows, heap().rank(), heap().world()).count > 0;
+    return owns_rows ? heap().local(result_) : nullptr;
   }
 
   [[nodiscard]] attention::Arrivals arrivals() const {
