@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One call on a machine with two or more GPUs: tests, measurements, their checks, and a short table.
-#   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER [calibration] [gemm]
+# One call on a machine with GPUs, best two or more: tests, measurements, their checks, and a short table.
+#   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER [calibration] [gemm] [attention]
 # BUILD_FOLDER holds `xstage` and `gpu_tests` (build/release). Without parts: all. Every step has its own time limit, so a
 # hang ends itself.
 set -u
@@ -9,7 +9,7 @@ build=$(realpath "${1:?BUILD_FOLDER: where xstage and gpu_tests are}")
 mkdir -p "${2:?OUTPUT_FOLDER: where samples, profiles and logs go}"
 cd "$2" || exit 2  # relative names: the samples keep the command line that made them
 shift 2
-parts=${*:-calibration gemm}
+parts=${*:-calibration gemm attention}
 failed=0
 
 step() { # step SECONDS NAME COMMAND...: runs, logs, prints one line
@@ -44,7 +44,7 @@ check_with_tools() { # NAME SANITIZER_TOOL TESTS KERNEL TESTS_FOR_COUNTERS METRI
 }
 
 calibration() {
-  [ -x "$build/gpu_tests" ] && step 120 gpu_tests_burst "$build/gpu_tests" --gtest_filter='-*Gemm*:*SymmetricHeap*'
+  [ -x "$build/gpu_tests" ] && step 120 gpu_tests_burst "$build/gpu_tests" --gtest_filter='-*Gemm*:*SymmetricHeap*:*Attention*:*AllToAll*'
   step 90 calibrate "$tool" calibrate --node cuda -o profile.json --samples samples.csv
   step 90 calibrate_again "$tool" calibrate --node cuda -o profile-again.json --samples samples-again.csv
   step 30 validate "$tool" validate --platform profile.json --samples samples.csv
@@ -67,11 +67,24 @@ gemm() {
   tail -n 60 bench_table.log
 }
 
+attention() {
+  [ -x "$build/gpu_tests" ] && step 150 gpu_tests_attention "$build/gpu_tests" --gtest_filter='*Attention*:*AllToAll*'
+  step 240 bench_attention "$tool" bench attention --shapes table --trials 9 --verify -o attention-table.json
+  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
+    step 240 attention_baselines python3 -B "$source_folder/bench/baselines/attention.py" --shapes table --limit 220 \
+      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output attention-baselines.json
+  fi
+  check_with_tools attention synccheck 'Attention.OperandsOnSixteenBytes:AttentionToOwners.TilesThatCrossRanks' \
+    attention_kernel Attention.ManyTiles \
+    sm__inst_executed_pipe_tensor.sum,lts__t_sectors_op_read.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
+  tail -n 60 bench_attention.log
+}
+
 for part in $parts; do
   case $part in
-    calibration | gemm) "$part" ;;
+    calibration | gemm | attention) "$part" ;;
     *)
-      echo "gpu_check: unknown part '$part'; calibration or gemm" >&2
+      echo "gpu_check: unknown part '$part'; calibration, gemm or attention" >&2
       exit 2
       ;;
   esac
