@@ -11,6 +11,7 @@
 #include "kernels/attention/attention.hpp"
 #include "kernels/attention/attention_layout.hpp"
 #include "kernels/attention/head_map.hpp"
+#include "kernels/attention/split_tiles.hpp"
 #include "kernels/collective/handle.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/attention.hpp"
@@ -78,11 +79,10 @@ class Attention::State {
   void restore() {
     call_.restore();
     const cuda::CurrentDevice current(heap().device());
-    for (const cuda::DeviceBuffer* buffer : {&tickets_, &part_counters_}) {
-      if (buffer->bytes() > 0) {
-        cuda::check(cudaMemset(buffer->as<void>(), 0, buffer->bytes()), "clearing counters");
-      }
+    if (tickets_.bytes() > 0) {
+      cuda::check(cudaMemset(tickets_.as<void>(), 0, tickets_.bytes()), "clearing the tiles drawn");
     }
+    split_.clear();
   }
 
   void instrument(const attention::Instruments& instruments) {
@@ -168,33 +168,15 @@ class Attention::State {
     restore();
   }
 
-  /// Which tiles so many CTAs share, and room for what the parts find.
+  /// Tiles to so many CTAs.
   void deal_out(int blocks) {
     blocks_ = blocks;
     launch_.whole_tiles = launch_.schedule.tiles();
-    launch_.split = {};
-    if (plan_.split == 0) {
-      return;
+    if (plan_.split != 0) {
+      split_ = kernels::SplitTiles(heap().device(), launch_.schedule, blocks, problem_.head_dim);
+      launch_.split = split_.parameters();
+      launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
     }
-    const std::vector<schedule::AttentionShare> shares = schedule::split_left_over(launch_.schedule, blocks);
-    std::size_t slots = 1;
-    std::size_t tiles = 1;
-    for (const schedule::AttentionShare& share : shares) {
-      slots = std::max(slots, static_cast<std::size_t>(share.first_slot + share.parts));
-      tiles = std::max(tiles, static_cast<std::size_t>(share.counter + 1));
-    }
-    const auto thread_values = static_cast<std::size_t>(problem_.head_dim / 2 + 4);
-    const int device = heap().device();
-    shares_ = cuda::DeviceBuffer(device, shares.size() * sizeof(shares[0]), "shares of tiles");
-    found_ = cuda::DeviceBuffer(device, slots * kernels::attend_warpgroups * 128 * thread_values * sizeof(float),
-                                "parts of tiles");
-    part_counters_ =
-        cuda::DeviceBuffer(device, tiles * kernels::attend_warpgroups * sizeof(std::uint32_t), "counters of parts");
-    cuda::check(cudaMemcpy(shares_.as<void>(), shares.data(), shares_.bytes(), cudaMemcpyHostToDevice),
-                "copying shares of tiles");
-    cuda::check(cudaMemset(part_counters_.as<void>(), 0, part_counters_.bytes()), "clearing counters");
-    launch_.split = {shares_.as<schedule::AttentionShare>(), found_.as<float>(), part_counters_.as<std::uint32_t>()};
-    launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
   }
 
   void fill_destinations() {
@@ -269,9 +251,7 @@ class Attention::State {
   kernels::CollectiveHandle call_;
   SymmetricBuffer result_{};
   cuda::DeviceBuffer tickets_;
-  cuda::DeviceBuffer shares_;
-  cuda::DeviceBuffer found_;
-  cuda::DeviceBuffer part_counters_;
+  kernels::SplitTiles split_;
   cuda::DeviceBuffer virtual_launches_;
   AttentionLaunch launch_{};
   Operands operands_;
