@@ -9,6 +9,7 @@
 // themselves.
 
 #include "kernels/attention/attention_shared.cuh"
+#include "kernels/attention/part_exchange.cuh"
 #include "kernels/attention/products.cuh"
 #include "kernels/attention/softmax.cuh"
 
@@ -25,6 +26,7 @@ class AttendWarpgroup {
       : launch_(launch),
         warpgroup_(warpgroup),
         softmax_(launch.scale_log2),
+        parts_(launch.split, warpgroup),
         probe_(launch.probe, Shared::barriers().probes, block,
                warpgroup == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {
     if (recording()) {
@@ -88,7 +90,7 @@ class AttendWarpgroup {
     if (recording()) {
       probe_.end(SpanKind::main_loop, tile.head);
     }
-    if (rows_exist && (work.parts == 1 || merge_parts(output, work))) {
+    if (rows_exist && (work.parts == 1 || parts_.merge(output, softmax_, work))) {
       finish(output, {row, tile.head, tile.sequence});
     }
   }
@@ -184,88 +186,6 @@ class AttendWarpgroup {
     }
   }
 
-  /// Leaves what this part of a split tile has found; whoever comes last takes all parts together and returns true.
-  __device__ bool merge_parts(Output output, const schedule::AttentionShare& work) {
-    float4* found = found_by(work.first_slot + work.part);
-#pragma unroll
-    for (std::size_t index = 0; index < output_values / 4; ++index) {
-      found[index * 128] = {output[4 * index], output[4 * index + 1], output[4 * index + 2], output[4 * index + 3]};
-    }
-    found[output_values / 4 * 128] = softmax_.state();
-    if (count_part(work) != static_cast<std::uint32_t>(work.parts)) {
-      return false;
-    }
-    merge(output, work);
-    return true;
-  }
-
-  [[nodiscard]] __device__ float4* found_by(std::int32_t slot) const {
-    constexpr std::size_t values = output_values / 4 + 1;
-    return reinterpret_cast<float4*>(launch_.split.found) +
-           static_cast<std::ptrdiff_t>(slot * attend_warpgroups + warpgroup_) * (values * 128) + threadIdx.x % 128U;
-  }
-
-  /// How many parts of the tile are finished with this one; the same for all threads.
-  __device__ std::uint32_t count_part(const schedule::AttentionShare& work) const {
-    __threadfence();
-    sync_warpgroup();
-    std::uint32_t& finished = Shared::barriers().finished_parts[warpgroup_];
-    if (leader()) {
-      std::uint32_t* counter = launch_.split.counters + work.counter * attend_warpgroups + warpgroup_;
-      finished = atomicAdd(counter, 1U) + 1U;
-      if (finished == static_cast<std::uint32_t>(work.parts)) {
-        atomicExch(counter, 0U);  // as the next launch wants it
-      }
-      __threadfence();
-    }
-    sync_warpgroup();
-    return finished;
-  }
-
-  /// Sums of all parts, relative to the largest of their maxima. In their order, whoever does it.
-  __device__ void merge(Output output, const schedule::AttentionShare& work) {
-    constexpr std::size_t state_at = output_values / 4 * 128;
-    float4 total = {-INFINITY, -INFINITY, 0.0F, 0.0F};
-#pragma unroll 4
-    for (std::int32_t part = 0; part < work.parts; ++part) {
-      const float4 state = __ldcg(found_by(work.first_slot + part) + state_at);
-      total.x = fmaxf(total.x, state.x);
-      total.y = fmaxf(total.y, state.y);
-    }
-#pragma unroll
-    for (std::size_t index = 0; index < output_values; ++index) {
-      output[index] = 0.0F;
-    }
-#pragma unroll 1
-    for (std::int32_t part = 0; part < work.parts; ++part) {
-      const float4* found = found_by(work.first_slot + part);
-      const float4 state = __ldcg(found + state_at);
-      const float factor[2] = {power_of_two(state.x - total.x), power_of_two(state.y - total.y)};
-      total.z += state.z * factor[0];
-      total.w += state.w * factor[1];
-#pragma unroll
-      for (std::size_t index = 0; index < output_values / 4; ++index) {
-        const float4 values = __ldcg(found + index * 128);
-        output[4 * index] += values.x * factor[0];
-        output[4 * index + 1] += values.y * factor[0];
-        output[4 * index + 2] += values.z * factor[1];
-        output[4 * index + 3] += values.w * factor[1];
-      }
-    }
-    softmax_.set_state(total);
-  }
-
-  /// Literal numbers: with a variable one the compiler reserves all sixteen barriers.
-  __device__ void sync_warpgroup() const {
-    if (warpgroup_ == 0) {
-      asm volatile("bar.sync 1, 128;" ::: "memory");
-    } else if (warpgroup_ == 1) {
-      asm volatile("bar.sync 2, 128;" ::: "memory");
-    } else {
-      asm volatile("bar.sync 3, 128;" ::: "memory");
-    }
-  }
-
   /// Divides by the sums and stages the results; the next tile may begin while the store warp sends them.
   __device__ void finish(Output output, const Slab& slab) {
     float factor[2];
@@ -336,6 +256,7 @@ class AttendWarpgroup {
   const AttentionLaunch& launch_;
   const int warpgroup_;
   OnlineSoftmax<score_values> softmax_;
+  const PartExchange<HeadDim> parts_;
   Probe probe_;
   StagePosition key_position_;
   StagePosition value_position_;

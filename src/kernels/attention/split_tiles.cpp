@@ -11,6 +11,7 @@
 namespace xstage::kernels {
 
 SplitTiles::SplitTiles(int device, const schedule::AttentionSchedule& schedule, int ctas, int head_dim) {
+  const cuda::CurrentDevice current(device);
   const std::vector<schedule::AttentionShare> shares = schedule::split_left_over(schedule, ctas);
   std::size_t slots = 1;
   std::size_t tiles = 1;

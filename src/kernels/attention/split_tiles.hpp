@@ -10,7 +10,7 @@ namespace xstage::kernels {
 class SplitTiles {
  public:
   SplitTiles() = default;
-  /// Shares of that schedule for so many CTAs, on the current device.
+  /// Shares of that schedule for so many CTAs.
   SplitTiles(int device, const schedule::AttentionSchedule& schedule, int ctas, int head_dim);
 
   [[nodiscard]] AttentionSplit parameters() const;
