@@ -50,6 +50,7 @@ struct Plan {
 
   // All-gather: one flag for each chunk of chunk_rows x chunk_depth elements.
   GatherPath gather = GatherPath::push;
+  int push_warps = 0;    // of each CTA, that push: 1, or 2 (one of them stores results later); 0: 2 with up to two waves
   int chunk_rows = 128;  // multiple of 128
   int chunk_depth = 0;   // multiple of 64; 0: the whole depth
 

@@ -58,6 +58,7 @@ struct Layout {
   std::vector<LocalOutput> local_outputs;  // into the caller's own matrix
   kernels::GatherParameters gather{};
   std::int64_t exchange_bytes = 0;  // of the exchange through registers
+  std::int64_t exchange_half_tiles = 0;
   std::int64_t tile_flags = 0;      // words of the signal pad
   bool transforms = false;          // bias, activation, gate or steps on heads between sum and store
   bool plain = false;               // neither those nor partial sums of peers

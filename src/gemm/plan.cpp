@@ -70,6 +70,7 @@ void check_tiling(const Problem& problem, const Plan& plan) {
   const int cluster = plan.cluster_rows * plan.cluster_columns;
   check_field(plan.cluster_rows >= 1 && plan.cluster_columns >= 1 && cluster <= 2, "cluster_rows x cluster_columns",
               cluster, "a cluster has one or two CTAs");
+  check_field(plan.push_warps >= 0 && plan.push_warps <= 2, "push_warps", plan.push_warps, "it must be 0, 1 or 2");
   check_field(plan.group_rows >= 1 && plan.group_rows <= 65536, "group_rows", plan.group_rows,
               "it must be between 1 and 65536");
 }
@@ -303,6 +304,10 @@ void complete_occupancy(const Problem& problem, Plan& plan, int world, int multi
   }
   if (plan.issuers == 0) {
     plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
+  }
+  if (plan.push_warps == 0) {
+    // Later the second one has tiles to store; and with many waves rows come early enough.
+    plan.push_warps = most_tiles * cluster <= 2 * plan.issuers ? 2 : 1;
   }
   const bool possible = may_stage_over_ring(problem, plan, world, most_tiles);
   check_field(plan.staging_over_ring < 1 || possible, "staging_over_ring", plan.staging_over_ring,

@@ -49,6 +49,7 @@ struct GemmContext {
   std::uint32_t epoch;  // number of this call, valid when epoch_known is 1
   std::uint32_t epoch_known;
   std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
+  std::uint32_t may_exchange;    // 1: peers have emptied the slots of this call; 2: that was given up
 };
 
 /// A CTA's shared memory:

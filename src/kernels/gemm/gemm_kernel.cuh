@@ -126,9 +126,20 @@ __device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& pla
     enter_call(launch, place);
     return;
   }
-  PushWarp<Probe> push(launch, place);
+  PushWarp<Probe> push(launch, place, 0, SpanRole::push);
   push.load_first();
   enter_call(launch, place);
+  push.run();
+}
+
+/// A store warp that pushes before its first tile is multiplied.
+template <class Probe>
+__device__ inline void help_to_push(const GemmLaunch& launch, const GemmPlace& place) {
+  if (launch.gather.push == 0 || launch.world == 1 || launch.gather.push_warps < 2) {
+    return;
+  }
+  PushWarp<Probe> push(launch, place, 1, SpanRole::store_first);
+  push.load_first();
   push.run();
 }
 
@@ -145,6 +156,7 @@ __device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& pla
   switch (warp) {
     case 1:
       announce_call(launch, place);
+      help_to_push<Probe>(launch, place);
       StoreWarp<TileColumns, Probe>(launch, place, 0).run();
       leave_call(launch, place);
       break;
@@ -185,7 +197,8 @@ __device__ inline void wait_for_cluster() {
 }
 
 /// Barriers, context and tensor maps, all of which concern this CTA alone: before the kernel before this one has ended.
-__device__ inline void set_up(const GemmLaunch& launch, std::uint32_t warp) {
+template <class Probe>
+__device__ inline void set_up(const GemmLaunch& launch, std::int32_t block, std::uint32_t warp) {
   if (cute::elect_one_sync() == 0U) {
     return;
   }
@@ -194,7 +207,9 @@ __device__ inline void set_up(const GemmLaunch& launch, std::uint32_t warp) {
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
   } else if (warp == 11U) {
-    SharedMemory(launch).context() = {wait_context(launch), 0, 0, 0};
+    const SharedMemory shared(launch);
+    shared.context() = {wait_context(launch), 0, 0, 0, 0};
+    Probe::start_all(launch.probe, shared.probes(), block);
   }
   initialise_barriers(launch, warp);
 }
@@ -204,7 +219,7 @@ template <int TileColumns, bool Transforms, class Probe>
 __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
   // From one lane to all: the compiler then knows that a warp agrees on it.
   const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
-  set_up(launch, warp);
+  set_up<Probe>(launch, block, warp);
   const GemmPlace place = place_of(launch, block, blocks);
   // By all threads, though the loader alone needs it: in a branch the compiler would not know that they agree.
   schedule::GemmTile first{};

@@ -188,7 +188,7 @@ class Gemm::State {
     cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
     cuda::check(cudaMemset(heap_.local(signals_), 0, signals_.bytes), "clearing signals");
     if (layout_.exchange_bytes > 0) {
-      cuda::check(cudaMemset(heap_.local(exchange_), 0, exchange_.bytes), "clearing the exchange");
+      cuda::check(cudaMemset(heap_.local(exchange_), 0xFF, exchange_.bytes), "emptying the slots of the exchange");
     }
     const std::vector<std::uint32_t> first_epochs(SignalPad::most_blocks, 1U);
     cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epochs, first_epochs.data(),
@@ -268,6 +268,7 @@ class Gemm::State {
     if (layout_.exchange_bytes > 0) {
       const PeerView exchange = heap_.view(exchange_);
       std::copy_n(exchange.base, heap_.world(), launch_.exchange);
+      launch_.exchange_half_tiles = static_cast<std::int32_t>(layout_.exchange_half_tiles);
     }
     launch_.schedule = layout_.schedule;
     launch_.plain = layout_.plain ? 1 : 0;

@@ -77,6 +77,7 @@ struct GemmLaunch {
 
   std::uint32_t* signals[max_world];  // signal pad of every rank
   char* exchange[max_world];          // slots of the exchange through registers, see exchange.cuh
+  std::int32_t exchange_half_tiles;   // of one source
   std::uint64_t time_out_ns;
   WaitReport* report;
   ProbeParameters probe;

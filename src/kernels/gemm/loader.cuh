@@ -189,9 +189,7 @@ class Loader {
         loads_(launch, place.rank_in_cluster),
         ring_(shared_.ring()),
         depth_blocks_(launch.depth_blocks),
-        probe_(launch.probe, shared_.probes(), place.block, SpanRole::loader) {
-    probe_.start();
-  }
+        probe_(shared_.probes(), SpanRole::loader) {}
 
   __device__ void run() {
     ArrivalGate gate(launch_, shared_.context());

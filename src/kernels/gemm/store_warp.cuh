@@ -18,10 +18,7 @@ class StoreWarp {
         shared_(launch),
         context_(shared_.context()),
         half_(half),
-        probe_(launch.probe, shared_.probes(), place.block,
-               half == 0 ? SpanRole::store_first : SpanRole::store_second) {
-    probe_.start();
-  }
+        probe_(shared_.probes(), half == 0 ? SpanRole::store_first : SpanRole::store_second) {}
 
   __device__ void run() {
     if (launch_.world > 1) {
@@ -35,16 +32,15 @@ class StoreWarp {
       if (half_ == 1 && index == place_.cluster && target.gather_rank >= 0) {
         watch_arrivals(tile, target);
       }
-      if (!entered_ &&
-          (target.signal_rank >= 0 || target.output_copies > 1 || (target.exchange != 0 && target.in_registers == 0))) {
+      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1)) {
         gave_up_ = !await_peers_entry(launch_, context_, epoch_, 0);
         entered_ = true;
       }
-      if (target.exchange != 0 && target.in_registers == 0) {
-        exchange_tile(tile, target);
-      } else {
-        move_tile(tile, target);
+      if (half_ == 0 && target.exchange != 0 && context_.may_exchange == 0U) {
+        const bool emptied = await_peers_entry(launch_, context_, epoch_, 1);
+        store_release_shared(&context_.may_exchange, emptied ? 1U : 2U);
       }
+      move_tile(tile, target);
     }
     finish();
   }
@@ -66,7 +62,7 @@ class StoreWarp {
   }
 
   __device__ void move_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    if (target.reduce != 0 && target.in_registers == 0) {
+    if (target.reduce != 0) {
       load_partials(tile, target);
     }
     store_tile(tile, target);
@@ -74,20 +70,6 @@ class StoreWarp {
       await_arrival();
       signal_tile(tile, target, target.signal_rank);
     }
-  }
-
-  /// All-reduce in one shot: partial sums to every peer, theirs from the slots, the sum into the own output.
-  __device__ void exchange_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    store_tile(tile, target);
-    await_arrival();
-    for (std::int32_t step = 1; step < launch_.world; ++step) {
-      signal_tile(tile, target, (launch_.rank + step) % launch_.world);
-    }
-    load_partials(tile, target);
-    GemmRegionTarget own = target;
-    own.output_map = target.final_map;
-    own.output_copies = 1;
-    store_locally(tile, own);
   }
 
   [[nodiscard]] __device__ const CUtensorMap* destination(const GemmRegionTarget& target, std::int32_t copy) const {
