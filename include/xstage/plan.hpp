@@ -42,7 +42,8 @@ struct Plan {
   // second wave.
   int cluster_rows = 2;
   int cluster_columns = 1;
-  int stages = 0;   // of the operand ring; 0: as many as shared memory holds
+  int stage_blocks = 0;  // k-blocks of 64 in a stage of the operand ring: 1, or 2 for tiles of 64 columns; 0: the rule
+  int stages = 0;        // of the ring; 0: as many as shared memory holds
   int issuers = 0;  // CTAs; 0: one for each multiprocessor
 
   // Order.

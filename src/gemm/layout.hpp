@@ -79,14 +79,16 @@ struct Layout {
 /// Where things lie in the shared memory of one CTA, in bytes; kernels/gemm/gemm_context.cuh has the picture.
 struct SharedLayout {
   std::int64_t stage_bytes = 0;
-  std::int64_t b_offset = 0;  // of B in a stage
+  std::int64_t a_half_bytes = 0;   // in a stage: from rows 0 - 63 of A to rows 64 - 127
+  std::int64_t a_block_bytes = 0;  // from one k-block of A to the next
+  std::int64_t b_offset = 0;       // of B
   std::int64_t staging_offset = 0;
   std::int64_t push_offset = 0;
   std::int64_t barriers_offset = 0;
   std::int64_t bytes = 0;
 };
 
-/// For a plan whose `stages`, `staging_chunks` and `staging_over_ring` are filled in.
+/// For a plan whose `stages`, `stage_blocks`, `staging_chunks` and `staging_over_ring` are filled in.
 [[nodiscard]] SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world);
 
 /// Warpgroups that multiply: one, if no tile has more than its rows.

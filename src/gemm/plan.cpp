@@ -152,8 +152,14 @@ SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world) 
   // WGMMA reads 64 rows of A whatever was loaded. With one warpgroup they may end in B, with two they must not.
   const bool short_a = multiplying_warpgroups(problem, world) == 1 && plan.cluster_columns == 1;
   SharedLayout layout;
-  layout.b_offset = (short_a ? rows_of_a_load(problem, plan, world) : kernels::gemm_tile_rows) * row_bytes;
-  layout.stage_bytes = layout.b_offset + plan.tile_columns * row_bytes;
+  const std::int64_t a_rows = short_a ? rows_of_a_load(problem, plan, world) : kernels::gemm_tile_rows;
+  const std::int64_t half_rows = kernels::gemm_tile_rows / 2;
+  // Each load brings its rows of all k-blocks of the stage, one block behind the other.
+  const std::int64_t rows_of_load = plan.cluster_columns > 1 ? half_rows : rows_of_a_load(problem, plan, world);
+  layout.a_block_bytes = rows_of_load * row_bytes;
+  layout.a_half_bytes = half_rows * row_bytes * (plan.cluster_columns > 1 ? plan.stage_blocks : 1);
+  layout.b_offset = a_rows * row_bytes * plan.stage_blocks;
+  layout.stage_bytes = layout.b_offset + plan.tile_columns * row_bytes * plan.stage_blocks;
   const std::int64_t ring = plan.stages * layout.stage_bytes;
   const std::int64_t staging = std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes;
   layout.staging_offset = plan.staging_over_ring == 1 ? 0 : ring;
@@ -286,6 +292,13 @@ bool may_stage_over_ring(const Problem& problem, const Plan& plan, int world, in
   return most_tiles * plan.cluster_rows * plan.cluster_columns <= plan.issuers && (world == 1 || !waits_for_partials);
 }
 
+/// Whether one load may bring two k-blocks: beyond a last half block the next row would follow, and rows of a gathered
+/// operand may arrive one k-block after the other.
+bool may_load_two_blocks(const Problem& problem, const Plan& plan, int world) {
+  return plan.tile_columns == 64 && plan.cluster_rows == 1 && problem.operation != Operation::all_gather &&
+         local_shape(problem, world).depth % (2 * std::int64_t{kernels::gemm_tile_depth}) == 0;
+}
+
 /// As many stages as fit beside the rest.
 int stages_that_fit(const Problem& problem, Plan plan, int world) {
   plan.stages = 0;
@@ -305,6 +318,13 @@ void complete_occupancy(const Problem& problem, Plan& plan, int world, int multi
   if (plan.issuers == 0) {
     plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
   }
+  if (plan.stage_blocks == 0) {
+    plan.stage_blocks = may_load_two_blocks(problem, plan, world) ? 2 : 1;
+  }
+  check_field(plan.stage_blocks == 1 || (plan.stage_blocks == 2 && may_load_two_blocks(problem, plan, world)),
+              "stage_blocks", plan.stage_blocks,
+              "it must be 1, or 2 for tiles of 64 columns, k of one rank in multiples of 128, B not shared, and no "
+              "all-gather");
   if (plan.push_warps == 0) {
     // Later the second one has tiles to store; and with many waves rows come early enough.
     plan.push_warps = most_tiles * cluster <= 2 * plan.issuers ? 2 : 1;

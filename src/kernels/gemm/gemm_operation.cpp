@@ -311,6 +311,9 @@ class Gemm::State {
     const gemm::SharedLayout shared = gemm::shared_layout(problem_, plan_, heap_.world());
     launch_.stages = plan_.stages;
     launch_.stage_bytes = static_cast<std::int32_t>(shared.stage_bytes);
+    launch_.stage_blocks = plan_.stage_blocks;
+    launch_.a_half_bytes = static_cast<std::int32_t>(shared.a_half_bytes);
+    launch_.a_block_bytes = static_cast<std::int32_t>(shared.a_block_bytes);
     launch_.b_offset = static_cast<std::int32_t>(shared.b_offset);
     launch_.staging_offset = static_cast<std::int32_t>(shared.staging_offset);
     launch_.push_offset = static_cast<std::int32_t>(shared.push_offset);
@@ -319,7 +322,7 @@ class Gemm::State {
     launch_.warpgroups = gemm::multiplying_warpgroups(problem_, heap_.world());
     launch_.load_bytes =
         ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
-        kernels::gemm_tile_depth * 2;
+        kernels::gemm_tile_depth * 2 * plan_.stage_blocks;
   }
 
   void check_operands(const Operands& operands) const {
@@ -348,13 +351,19 @@ class Gemm::State {
     return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
   }
 
+  [[nodiscard]] CUtensorMap operand_map(const void* address, const gemm::MatrixShape& shape, int box_rows) const {
+    return plan_.stage_blocks > 1
+               ? kernels::blocked_matrix_map(address, shape.rows, shape.columns, box_rows, plan_.stage_blocks)
+               : kernels::matrix_map(address, shape.rows, shape.columns, box_rows);
+  }
+
   void make_operand_maps(const Operands& operands) {
     using kernels::matrix_map;
     // A rank without rows still takes part; its maps must be valid, and are never used for data.
     const void* a = operands.a != nullptr ? operands.a : operands.b;
     const void* output = operands.output != nullptr ? operands.output : operands.b;
-    launch_.a = matrix_map(a, layout_.a.rows, layout_.a.columns, rows_of_a_load());
-    launch_.b = matrix_map(operands.b, layout_.b.rows, layout_.b.columns, rows_of_b_load());
+    launch_.a = operand_map(a, layout_.a, rows_of_a_load());
+    launch_.b = operand_map(operands.b, layout_.b, rows_of_b_load());
     launch_.push_input = matrix_map(a, layout_.a.rows, layout_.a.columns, kernels::push_rows);
     for (std::size_t region = 0; region < layout_.local_outputs.size(); ++region) {
       const gemm::LocalOutput& part = layout_.local_outputs[region];
