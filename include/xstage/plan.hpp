@@ -44,14 +44,14 @@ struct Plan {
   int cluster_columns = 1;
   int stage_blocks = 0;  // k-blocks of 64 in a stage of the operand ring: 1, or 2 for tiles of 64 columns; 0: the rule
   int stages = 0;        // of the ring; 0: as many as shared memory holds
-  int issuers = 0;  // CTAs; 0: one for each multiprocessor
+  int issuers = 0;       // CTAs; 0: one for each multiprocessor
 
   // Order.
   int group_rows = 8;  // row clusters that are worked off together, for reuse in L2
 
   // All-gather: one flag for each chunk of chunk_rows x chunk_depth elements.
   GatherPath gather = GatherPath::push;
-  int push_warps = 0;    // of each CTA, that push: 1, or 2 (one of them stores results later); 0: 2 with up to two waves
+  int push_warps = 0;  // of each CTA, that push: 1, or 2 (one of them stores results later); 0: 2 with up to two waves
   int chunk_rows = 128;  // multiple of 128
   int chunk_depth = 0;   // multiple of 64; 0: the whole depth
 

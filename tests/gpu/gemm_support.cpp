@@ -165,6 +165,7 @@ Plan random_plan(const gemm::Problem& problem, Random& random) {
   plan.stages = random.of({0, 2, 3});
   plan.group_rows = random.between(1, 8);
   plan.issuers = random.of({0, 2, 4, 10});
+  plan.push_warps = random.between(0, 2);
   plan.chunk_rows = random.of({128, 256});
   plan.chunk_depth = random.of({0, 64, 128});
   return plan;

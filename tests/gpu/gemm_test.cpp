@@ -152,6 +152,27 @@ TEST_P(GemmOperation, ShortDepthAndFewCtas) {
   }
 }
 
+/// Stages of two k-blocks: rows of one warpgroup or two, A shared or not, one tile a CTA or several.
+TEST_P(GemmOperation, StagesOfTwoBlocks) {
+  SKIP_WITHOUT_HOPPER(1);
+  const int world = GetParam().operation == Operation::gemm ? 1 : 2;
+  std::uint64_t seed = 70;
+  for (const std::int64_t m : {5, 72, 300}) {
+    for (const auto& [cluster_columns, issuers] : {std::pair{1, 0}, std::pair{2, 0}, std::pair{2, 4}}) {
+      Plan plan;
+      plan.tile_columns = 64;
+      plan.cluster_rows = 1;
+      plan.cluster_columns = cluster_columns;
+      plan.issuers = issuers;
+      plan.all_reduce = GetParam().all_reduce;
+      const auto problem = problem_of(GetParam(), m, 200 * world, 384 * world, 4, 64);
+      const Case which = make_case(problem, world, plan);
+      ASSERT_EQ(which.plan.stage_blocks, GetParam().operation == Operation::all_gather ? 1 : 2);
+      expect_right(which, virtual_ranks(world), 3, ++seed);
+    }
+  }
+}
+
 /// The last cluster has a CTA whose columns lie outside; it still loads its half of the rows that both share.
 TEST(AllGatherGemm, ClustersAlongTheColumnsWithAnOddNumberOfTiles) {
   SKIP_WITHOUT_HOPPER(1);

@@ -213,15 +213,41 @@ TEST(GemmPlan, WithOwnStagingNothingOverlaps) {
 }
 
 TEST(GemmPlan, FewRowsHaveSmallStagesAndMoreOfThem) {
-  const auto plan_of = [](std::int64_t m) { return make_problem(Operation::gemm, m, 8192, 4096); };
-  const Plan few = make_plan(plan_of(13), 1, multiprocessors);
-  const SharedLayout layout = shared_layout(plan_of(13), few, 1);
-  EXPECT_EQ(multiplying_warpgroups(plan_of(13), 1), 1);
-  EXPECT_EQ(layout.b_offset, 16 * 128);     // 13 rows in whole groups of 8: what the swizzle repeats after
+  const auto problem_of = [](std::int64_t m) { return make_problem(Operation::gemm, m, 8192, 4096); };
+  const Plan few = make_plan(problem_of(13), 1, multiprocessors);
+  const Plan more = make_plan(problem_of(65), 1, multiprocessors);
+  const SharedLayout layout = shared_layout(problem_of(13), few, 1);
+  EXPECT_EQ(multiplying_warpgroups(problem_of(13), 1), 1);
+  EXPECT_EQ(multiplying_warpgroups(problem_of(65), 1), 2);
+  EXPECT_EQ(layout.a_block_bytes, 16 * 128);  // 13 rows in whole groups of 8: what the swizzle repeats after
+  EXPECT_EQ(layout.b_offset, few.stage_blocks * layout.a_block_bytes);
   EXPECT_EQ(layout.stage_bytes % 1024, 0);  // stages are aligned for it, too
-  EXPECT_GE(layout.stage_bytes, std::int64_t{64} * 128);  // one WGMMA reads 64 rows of A
-  EXPECT_GT(few.stages, make_plan(plan_of(65), 1, multiprocessors).stages);
-  EXPECT_EQ(multiplying_warpgroups(plan_of(65), 1), 2);
+  // One WGMMA reads 64 rows of A: of the last k-block, too, within the stage.
+  EXPECT_LE((few.stage_blocks - 1) * layout.a_block_bytes + 64 * 128, layout.stage_bytes);
+  EXPECT_GT(few.stages * few.stage_blocks, more.stages * more.stage_blocks);
+}
+
+TEST(GemmPlan, NarrowTilesLoadTwoBlocksAtOnce) {
+  const auto blocks = [](Operation operation, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return make_plan(make_problem(operation, m, n, k), 2, multiprocessors).stage_blocks;
+  };
+  EXPECT_EQ(blocks(Operation::all_reduce, 16, 8192, 8192), 2);
+  EXPECT_EQ(blocks(Operation::all_reduce, 16, 8192, 8192 + 64 * 2), 1);  // 4160 on each rank: 65 blocks of 64
+  EXPECT_EQ(blocks(Operation::all_reduce, 256, 8192, 8192), 1);          // tiles of 128 columns
+  EXPECT_EQ(blocks(Operation::all_gather, 64, 8192, 8192), 1);           // rows may arrive block by block
+  EXPECT_THAT(refusal(make_problem(Operation::gemm, 4096, 4096, 4096), 1, [](Plan& plan) { plan.stage_blocks = 2; }),
+              HasSubstr("stage_blocks is 2: it must be 1, or 2 for tiles of 64 columns"));
+}
+
+TEST(GemmPlan, TwoWarpsPushWhereFewWavesWaitForRows) {
+  const auto push_warps = [](std::int64_t m) {
+    return make_plan(make_problem(Operation::all_gather, m, 8192, 8192), 2, multiprocessors).push_warps;
+  };
+  EXPECT_EQ(push_warps(1024), 2);
+  EXPECT_EQ(push_warps(16384), 1);
+  EXPECT_THAT(
+      refusal(make_problem(Operation::all_gather, 4096, 4096, 4096), 2, [](Plan& plan) { plan.push_warps = 3; }),
+      HasSubstr("push_warps is 3: it must be 0, 1 or 2"));
 }
 
 TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {

@@ -40,9 +40,8 @@ void raise_flags_of_peers(std::vector<std::uint32_t>& pad) {
 
 std::string why_no_local_twin(const Gemm& gemm, int world) {
   const gemm::Layout layout = gemm::make_layout(gemm.problem(), gemm.plan(), 0, world);
-  const bool in_registers =
-      std::any_of(layout.targets.begin(), layout.targets.end(),
-                  [](const kernels::GemmRegionTarget& target) { return target.exchange != 0; });
+  const bool in_registers = std::any_of(layout.targets.begin(), layout.targets.end(),
+                                        [](const kernels::GemmRegionTarget& target) { return target.exchange != 0; });
   return in_registers ? "the exchange through registers takes every slot once, and only a running peer fills it again"
                       : "";
 }

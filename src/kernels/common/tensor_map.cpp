@@ -52,13 +52,14 @@ struct Extents {
 CUtensorMap encode(const Element& element, const void* address, cuuint32_t dimensions, const Extents& extents) {
   CUtensorMap map{};
   const cuuint32_t steps[3] = {1, 1, 1};
-  const CUresult result = encode_tiled()(
-      &map, element.type, dimensions, const_cast<void*>(address), extents.sizes.data(), extents.strides.data(),
-      extents.box.data(), steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result =
+      encode_tiled()(&map, element.type, dimensions, const_cast<void*>(address), extents.sizes.data(),
+                     extents.strides.data(), extents.box.data(), steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                     CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw DeviceError(fmt::format("the driver refused a tensor map of {} x {} elements of {} bytes at {} (error {})",
-                                  extents.sizes[1], extents.sizes[0], element.bytes, address, static_cast<int>(result)));
+                                  extents.sizes[1], extents.sizes[0], element.bytes, address,
+                                  static_cast<int>(result)));
   }
   return map;
 }
@@ -83,11 +84,11 @@ CUtensorMap matrix_map(const void* address, std::int64_t rows, std::int64_t colu
 CUtensorMap blocked_matrix_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows,
                                int box_blocks) {
   const cuuint64_t block_columns = swizzle_row_bytes / bf16.bytes;
-  const Extents extents{{block_columns, static_cast<cuuint64_t>(std::max<std::int64_t>(rows, 1)),
-                         static_cast<cuuint64_t>(columns) / block_columns},
-                        {static_cast<cuuint64_t>(columns * bf16.bytes), swizzle_row_bytes},
-                        {static_cast<cuuint32_t>(block_columns), static_cast<cuuint32_t>(box_rows),
-                         static_cast<cuuint32_t>(box_blocks)}};
+  const Extents extents{
+      {block_columns, static_cast<cuuint64_t>(std::max<std::int64_t>(rows, 1)),
+       static_cast<cuuint64_t>(columns) / block_columns},
+      {static_cast<cuuint64_t>(columns * bf16.bytes), swizzle_row_bytes},
+      {static_cast<cuuint32_t>(block_columns), static_cast<cuuint32_t>(box_rows), static_cast<cuuint32_t>(box_blocks)}};
   return encode(bf16, address, 3, extents);
 }
 

@@ -45,7 +45,7 @@ __device__ inline ExchangeWord load_exchange(const ExchangeWord* word) {
 template <std::size_t Values>
 class RegisterExchange {
  public:
-  static constexpr int words = static_cast<int>(Values) / 8;  // of 16 bytes, for each thread
+  static constexpr std::size_t words = Values / 8;  // of 16 bytes, for each thread
 
   __device__ RegisterExchange(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
                               std::uint32_t half_tile_number)
@@ -62,7 +62,7 @@ class RegisterExchange {
       const std::int32_t peer = (launch_.rank + step) % launch_.world;
       ExchangeWord* slot = slot_at(peer, launch_.rank);
 #pragma unroll
-      for (int word = 0; word < words; ++word) {
+      for (std::size_t word = 0; word < words; ++word) {
         store_exchange(slot + 128 * word, {pack(values + 8 * word), pack(values + 8 * word + 2),
                                            pack(values + 8 * word + 4), pack(values + 8 * word + 6)});
       }
@@ -75,10 +75,10 @@ class RegisterExchange {
     ExchangeWord received[words];
     await_words(received, slot, peer);
 #pragma unroll
-    for (int word = 0; word < words; ++word) {
+    for (std::size_t word = 0; word < words; ++word) {
       store_exchange(slot + 128 * word, {empty_pair, empty_pair, empty_pair, empty_pair});
 #pragma unroll
-      for (int pair = 0; pair < 4; ++pair) {
+      for (std::size_t pair = 0; pair < 4; ++pair) {
         values[8 * word + 2 * pair] += __uint_as_float(received[word].pairs[pair] << 16U);
         values[8 * word + 2 * pair + 1] += __uint_as_float(received[word].pairs[pair] & 0xFFFF0000U);
       }
@@ -94,7 +94,7 @@ class RegisterExchange {
   /// First word of this thread: [parity of the call][source][half tile][word][thread] at `rank`.
   [[nodiscard]] __device__ ExchangeWord* slot_at(std::int32_t rank, std::int32_t source) const {
     const std::int64_t set = static_cast<std::int64_t>(epoch_ & 1U) * launch_.world + source;
-    const std::int64_t index = set * launch_.exchange_half_tiles + half_tile_;
+    const auto index = static_cast<std::size_t>(set * launch_.exchange_half_tiles + half_tile_);
     return reinterpret_cast<ExchangeWord*>(launch_.exchange[rank]) + index * words * 128 + threadIdx.x % 128U;
   }
 
@@ -122,12 +122,12 @@ class RegisterExchange {
       return false;
     }
 #pragma unroll
-    for (int word = 0; word < words - 1; ++word) {
+    for (std::size_t word = 0; word < words - 1; ++word) {
       received[word] = load_exchange(slot + 128 * word);
     }
     bool all = true;
 #pragma unroll
-    for (int word = 0; word < words - 1; ++word) {
+    for (std::size_t word = 0; word < words - 1; ++word) {
       all = all && complete(received[word]);
     }
     return all;

@@ -66,15 +66,8 @@ class SharedMemory {
   __device__ explicit SharedMemory(const GemmLaunch& launch) : launch_(launch) {}
 
   [[nodiscard]] __device__ OperandRing ring() const {
-    return {base(),
-            launch_.stage_bytes,
-            launch_.stage_blocks,
-            launch_.a_half_bytes,
-            launch_.a_block_bytes,
-            launch_.b_offset,
-            launch_.stages,
-            barriers().full,
-            barriers().empty};
+    return {base(),           launch_.stage_bytes, launch_.stage_blocks, launch_.a_half_bytes, launch_.a_block_bytes,
+            launch_.b_offset, launch_.stages,      barriers().full,      barriers().empty};
   }
   [[nodiscard]] __device__ char* chunk(int half, std::int32_t index) const {
     return base() + launch_.staging_offset + (half * launch_.staging + index) * chunk_bytes;

@@ -60,7 +60,7 @@ struct GatherParameters {
   std::int32_t depth_chunks;
   std::int32_t push;        // 1: this kernel pushes its own shard; 0: the copy engine does
   std::int32_t push_warps;  // of each CTA: 1 or 2
-  std::int32_t buffers;  // gathered operands: 2 alternate, so that nobody waits for a peer before the first push
+  std::int32_t buffers;     // gathered operands: 2 alternate, so that nobody waits for a peer before the first push
 };
 
 }  // namespace xstage::kernels

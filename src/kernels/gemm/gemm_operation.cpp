@@ -312,6 +312,7 @@ class Gemm::State {
     launch_.stages = plan_.stages;
     launch_.stage_bytes = static_cast<std::int32_t>(shared.stage_bytes);
     launch_.stage_blocks = plan_.stage_blocks;
+    launch_.tile_stages = launch_.depth_blocks / plan_.stage_blocks;
     launch_.a_half_bytes = static_cast<std::int32_t>(shared.a_half_bytes);
     launch_.a_block_bytes = static_cast<std::int32_t>(shared.a_block_bytes);
     launch_.b_offset = static_cast<std::int32_t>(shared.b_offset);

@@ -57,6 +57,7 @@ struct GemmLaunch {
   std::int32_t plain;               // 1: nothing happens between sum and store in any region
   std::int32_t stage_bytes;         // of the operand ring
   std::int32_t stage_blocks;        // k-blocks of a stage: 1 or 2
+  std::int32_t tile_stages;         // that a tile fills
   std::int32_t a_half_bytes;        // from the first 64 rows of A to the others in a stage
   std::int32_t a_block_bytes;       // from one k-block of A to the next
   std::int32_t b_offset;            // of B in a stage, behind A

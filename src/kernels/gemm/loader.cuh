@@ -212,7 +212,7 @@ class Loader {
         shared_(launch),
         loads_(launch, place.rank_in_cluster),
         ring_(shared_.ring()),
-        loads_of_tile_(launch.depth_blocks / launch.stage_blocks),
+        tile_stages_(launch.tile_stages),
         probe_(shared_.probes(), SpanRole::loader) {}
 
   __device__ void run() {
@@ -254,7 +254,7 @@ class Loader {
 
   __device__ void load_tile(const TileOperands& operands) {
 #pragma unroll 1
-    for (std::int32_t number = 0; number < loads_of_tile_; ++number) {
+    for (std::int32_t number = 0; number < tile_stages_; ++number) {
       load_stage(operands, number);
     }
   }
@@ -263,7 +263,7 @@ class Loader {
   __device__ void load_arriving_tile(const TileOperands& operands, ArrivalGate& gate, const GemmRegionTarget& target,
                                      const schedule::GemmTile& tile) {
 #pragma unroll 1
-    for (std::int32_t number = 0; number < loads_of_tile_; ++number) {
+    for (std::int32_t number = 0; number < tile_stages_; ++number) {
       gate.pass(target, tile, number * gemm_tile_depth);
       load_stage(operands, number);
     }
@@ -285,7 +285,7 @@ class Loader {
   const SharedMemory shared_;
   const StageLoads<TileColumns> loads_;
   const OperandRing ring_;
-  const std::int32_t loads_of_tile_;
+  const std::int32_t tile_stages_;
   Probe probe_;
   RingPosition position_;
 };

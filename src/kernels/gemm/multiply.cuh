@@ -159,8 +159,8 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// For few rows, see exchange.cuh. Every rank adds up the same numbers in the same order: from rank 0 on, its own ones
-  /// rounded as the peers see them.
+  /// For few rows, see exchange.cuh. Every rank adds up the same numbers in the same order: from rank 0 on, its own
+  /// ones rounded as the peers see them.
   __device__ void exchange_registers(Accumulators accumulator, const schedule::GemmTile& tile) {
     const GemmContext& context = shared_.context();
     const std::int32_t rows = launch_.schedule.region(tile.region).rows - tile.row - 64 * half_;

@@ -161,8 +161,7 @@ class PushWarp {
   __device__ void await_interval() {
     while (global_nanoseconds() < next_ns_) {
     }
-    next_ns_ =
-        global_nanoseconds() + launch_.push_interval_ns * static_cast<std::uint64_t>(launch_.gather.push_warps);
+    next_ns_ = global_nanoseconds() + launch_.push_interval_ns * static_cast<std::uint64_t>(launch_.gather.push_warps);
   }
 
   __device__ void send(const PushPiece& piece) {

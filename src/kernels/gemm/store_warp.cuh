@@ -79,24 +79,28 @@ class StoreWarp {
 
   __device__ void free_chunk(std::int32_t index) { shared_.barriers().vacant[half_][index].arrive(); }
 
-  /// Some rows of a chunk to every destination: one group of bulk stores.
-  __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target,
-                                      std::int32_t first_row, std::int32_t column) {
-    const char* source = chunk(used_.index) + first_row * chunk_columns * 2;
-    const std::int32_t row = tile.row + 64 * half_ + first_row;
-    for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
-      cute::SM90_TMA_STORE_2D::copy(destination(target, copy), source, column, row);
-    }
-    cute::tma_store_arrive();
+  /// First column of the tile in its output, and how many chunks leave: half of each behind a gate.
+  [[nodiscard]] __device__ std::int32_t output_column(const schedule::GemmTile& tile) const {
+    return tile.column >> launch_.epilogue.gated;
+  }
+  [[nodiscard]] __device__ std::int32_t leaving(std::int32_t chunks_of_tile) const {
+    return chunks_of_tile >> launch_.epilogue.gated;
   }
 
   /// Stores into local memory: as fast as they go. A chunk is free when the next one is under way.
   __device__ void store_locally(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    // What can be known before the tile is staged: these stores end a short call.
+    const CUtensorMap* map = destination(target, 0);
+    const std::int32_t row = tile.row + 64 * half_;
+    std::int32_t column = output_column(tile);
+    const std::int32_t end = column + leaving(chunks) * chunk_columns;
     std::int32_t before = -1;
-    for (int index = 0; index < chunks / shrink(); ++index) {
+#pragma unroll 1
+    for (; column < end; column += chunk_columns) {
       shared_.barriers().staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
-      store_rows_of_chunk(tile, target, 0, tile.column / shrink() + index * chunk_columns);
+      cute::SM90_TMA_STORE_2D::copy(map, chunk(used_.index), column, row);
+      cute::tma_store_arrive();
       if (launch_.staging == 1) {
         cute::tma_store_wait<0>();
         free_chunk(used_.index);
@@ -113,19 +117,33 @@ class StoreWarp {
     }
   }
 
+  /// Some rows of a chunk to every destination: one group of bulk stores.
+  __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target,
+                                      std::int32_t first_row, std::int32_t column) {
+    const char* source = chunk(used_.index) + first_row * chunk_columns * 2;
+    const std::int32_t row = tile.row + 64 * half_ + first_row;
+#pragma unroll 1
+    for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
+      cute::SM90_TMA_STORE_2D::copy(destination(target, copy), source, column, row);
+    }
+    cute::tma_store_arrive();
+  }
+
   /// Stores into a peer's memory, in small groups, spread over time. All at once a tile's 64 KiB fill the X-Stage, and
   /// what queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     const std::int32_t columns_each = target.wide != 0 && target.raw != 0 ? wide_chunk_columns : chunk_columns;
-    for (int index = 0; index < TileColumns / columns_each / shrink(); ++index) {
+#pragma unroll 1
+    for (std::int32_t index = 0; index < leaving(TileColumns / columns_each); ++index) {
       shared_.barriers().staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
+#pragma unroll 1
       for (std::int32_t row = 0; row < 64; row += launch_.store_rows) {
         if (gave_up_) {
           continue;  // the peer may still read what lies there; rings go on, so that the CTA comes to its end
         }
         await_interval();
-        store_rows_of_chunk(tile, target, row, tile.column / shrink() + index * columns_each);
+        store_rows_of_chunk(tile, target, row, output_column(tile) + index * columns_each);
         limit_outstanding();
       }
       cute::tma_store_wait<0>();
@@ -176,8 +194,6 @@ class StoreWarp {
     }
     probe_.end(SpanKind::store_tile, number_);
   }
-
-  [[nodiscard]] __device__ int shrink() const { return launch_.epilogue.gated != 0 ? 2 : 1; }
 
   /// Loads one chunk of one peer's partial tile into the next place of the ring.
   __device__ void load_partial(const schedule::GemmTile& tile, std::int32_t column, std::int32_t peer) {
