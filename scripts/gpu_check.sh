@@ -57,15 +57,14 @@ calibration() {
 gemm() {
   [ -x "$build/gpu_tests" ] && step 120 gpu_tests_gemm "$build/gpu_tests" --gtest_filter='*Gemm*:*SymmetricHeap*'
   step 240 bench_table "$tool" bench gemm --shapes table --trials 12 --verify -o gemm-table.json
-  step 60 bench_decode "$tool" bench gemm --ops all_reduce --shapes decode --trials 20 --verify -o gemm-decode.json
   if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
     step 240 baselines python3 -B "$source_folder/bench/baselines/gemm.py" --shapes all --limit 220 \
-      --output gemm-baselines.json
+      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output gemm-baselines.json
   fi
   # synccheck, not racecheck: that does not know mbarriers, and reports whatever is ordered by them.
   check_with_tools gemm synccheck '*GemmOperation.ShortDepthAndFewCtas*' gemm_kernel Gemm.OperandsOnSixteenBytes \
     sm__inst_executed_pipe_tensor.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
-  tail -n 60 bench_table.log bench_decode.log
+  tail -n 60 bench_table.log
 }
 
 for part in $parts; do

@@ -91,10 +91,11 @@ struct SharedLayout {
 /// For a plan whose `stages`, `stage_blocks`, `staging_chunks` and `staging_over_ring` are filled in.
 [[nodiscard]] SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world);
 
-/// Warpgroups that multiply: one, if no tile has more than its rows.
+/// Warpgroups that multiply, 64 rows of a tile each: one if no rank has more rows than that, else two. Always two in an
+/// all-gather.
 [[nodiscard]] int multiplying_warpgroups(const Problem& problem, int world);
 
-/// Rows of A that one TMA load of a CTA takes.
+/// Rows of A that one TMA load of a CTA takes, 8 to 128.
 [[nodiscard]] int rows_of_a_load(const Problem& problem, const Plan& plan, int world);
 
 /// One line that all ranks must agree on.

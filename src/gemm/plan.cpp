@@ -217,8 +217,8 @@ void choose_reduction(const Problem& problem, Plan& plan) {
 
 /// One or two waves have no local tiles to start with that would cover the arrival: rows arrive along k instead, faster
 /// than they are consumed, in eight or sixteen chunks (with more the looks at flags cost time, with fewer the first one
-/// is late).
-/// Nothing leaves for a peer from staging, but late rows ask for a deep ring. With several waves whole rows are enough.
+/// is late). Nothing leaves for a peer from staging, but late rows ask for a deep ring; with one wave staging lies over
+/// it and costs nothing. With several waves whole rows are enough.
 void choose_gather(const Problem& problem, Plan& plan, const LocalShape& shape, int multiprocessors) {
   const std::int64_t tiles = row_tiles(shape) * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
   if (tiles > std::int64_t{2} * multiprocessors) {
