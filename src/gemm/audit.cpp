@@ -5,7 +5,9 @@
 //
 // Not modelled: the way of flags from rank to rank (a microsecond or two, which a single wave does not hide), groups of
 // stores that wait for each other (`window`), receivers that are congested, operands that load more slowly while much
-// is stored. The plan's pacing is there to keep the last one small.
+// is stored. The plan's pacing is there to keep the last one small. The stores of an exchange through registers are
+// neither staged nor paced: between its waves they count as if they were, in its last one, mostly its only one, nothing
+// is.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

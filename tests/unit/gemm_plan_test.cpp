@@ -235,8 +235,60 @@ TEST(GemmPlan, NarrowTilesLoadTwoBlocksAtOnce) {
   EXPECT_EQ(blocks(Operation::all_reduce, 16, 8192, 8192 + 64 * 2), 1);  // 4160 on each rank: 65 blocks of 64
   EXPECT_EQ(blocks(Operation::all_reduce, 256, 8192, 8192), 1);          // tiles of 128 columns
   EXPECT_EQ(blocks(Operation::all_gather, 64, 8192, 8192), 1);           // rows may arrive block by block
-  EXPECT_THAT(refusal(make_problem(Operation::gemm, 4096, 4096, 4096), 1, [](Plan& plan) { plan.stage_blocks = 2; }),
-              HasSubstr("stage_blocks is 2: it must be 1, or 2 for tiles of 64 columns"));
+  for (const int refused : {-1, 3}) {
+    EXPECT_THAT(refusal(make_problem(Operation::gemm, 64, 4096, 4096), 1,
+                        [refused](Plan& plan) { plan.stage_blocks = refused; }),
+                HasSubstr("stage_blocks is " + std::to_string(refused) + ": it must be 0, 1 or 2"));
+  }
+}
+
+/// 48 KiB a stage with two blocks, 24 with one.
+TEST(GemmPlan, StagesThatWereAskedForDecideHowManyBlocksTheyHold) {
+  const Problem problem = make_problem(Operation::gemm, 1024, 1024, 1024);
+  Plan plan;
+  plan.tile_columns = 64;
+  plan.cluster_rows = 1;
+  const auto with_stages = [&](int stages) {
+    plan.stages = stages;
+    return complete_plan(problem, plan, 1, multiprocessors);
+  };
+  const int most = with_stages(0).stages;
+  EXPECT_EQ(most, 4);
+  EXPECT_EQ(with_stages(0).stage_blocks, 2);
+  for (int stages = 2; stages <= 9; ++stages) {
+    const Plan complete = with_stages(stages);
+    EXPECT_EQ(complete.stage_blocks, stages <= most ? 2 : 1) << stages;
+    EXPECT_EQ(complete.stages, stages);
+    EXPECT_LE(shared_layout(problem, complete, 1).bytes, shared_memory_limit);
+  }
+  plan.stage_blocks = 2;  // asked for, too: it is for the caller to choose
+  EXPECT_THROW(static_cast<void>(with_stages(most + 1)), InputError);
+  plan.stage_blocks = 1;
+  EXPECT_EQ(with_stages(2).stage_blocks, 1);
+}
+
+TEST(GemmPlan, EditsOfACompletePlanLeaveBlocksThatArePossible) {
+  const Problem problem = make_problem(Operation::all_reduce, 16, 8192, 8192);
+  const Plan narrow = make_plan(problem, 2, multiprocessors);
+  ASSERT_EQ(narrow.stage_blocks, 2);
+  const auto blocks_after = [&](auto change) {
+    Plan plan = narrow;
+    change(plan);
+    return complete_plan(problem, plan, 2, multiprocessors).stage_blocks;
+  };
+  EXPECT_EQ(blocks_after([](Plan&) {}), 2);
+  EXPECT_EQ(blocks_after([](Plan& plan) { plan.tile_columns = 128; }), 1);
+  EXPECT_EQ(blocks_after([](Plan& plan) {
+              plan.cluster_rows = 2;  // shares B
+              plan.stages = 0;
+              plan.issuers = 0;
+              plan.staging_over_ring = -1;
+            }),
+            1);
+  // The same plan for half a k-block more.
+  EXPECT_EQ(
+      complete_plan(make_problem(Operation::all_reduce, 16, 8192, 8192 + 64), narrow, 2, multiprocessors).stage_blocks,
+      1);
 }
 
 TEST(GemmPlan, TwoWarpsPushWhereFewWavesWaitForRows) {
@@ -245,9 +297,37 @@ TEST(GemmPlan, TwoWarpsPushWhereFewWavesWaitForRows) {
   };
   EXPECT_EQ(push_warps(1024), 2);
   EXPECT_EQ(push_warps(16384), 1);
+  EXPECT_EQ(make_plan(make_problem(Operation::reduce_scatter, 1024, 8192, 8192), 2, multiprocessors).push_warps, 1);
   EXPECT_THAT(
       refusal(make_problem(Operation::all_gather, 4096, 4096, 4096), 2, [](Plan& plan) { plan.push_warps = 3; }),
       HasSubstr("push_warps is 3: it must be 0, 1 or 2"));
+}
+
+/// The second one stores results later. Two waves with half a tile staged, or less: on two ranks the push of 32 MiB
+/// ends before the first tile is multiplied, on eight ranks that of 7 x 16 MiB takes three times as long.
+TEST(GemmPlan, AWarpThatStoresPushesOnlyWhereNoResultWaitsForIt) {
+  const Problem two_ranks = make_problem(Operation::all_gather, 4096, 4096, 8192);
+  EXPECT_EQ(make_plan(two_ranks, 2, multiprocessors).staging_chunks, 1);
+  EXPECT_EQ(make_plan(two_ranks, 2, multiprocessors).push_warps, 2);
+  const Problem eight_ranks = make_problem(Operation::all_gather, 8192, 8192, 8192);
+  const Plan planned = make_plan(eight_ranks, 8, multiprocessors);
+  ASSERT_EQ(planned.staging_chunks, 1);
+  EXPECT_EQ(planned.push_warps, 1);
+  const auto push_warps = [&](int staging_chunks, int asked_for) {
+    Plan plan = planned;
+    plan.staging_chunks = staging_chunks;
+    plan.stages = 0;
+    plan.push_warps = asked_for;
+    return complete_plan(eight_ranks, plan, 8, multiprocessors).push_warps;
+  };
+  EXPECT_EQ(push_warps(3, 0), 1);
+  EXPECT_EQ(push_warps(4, 0), 2);  // a whole tile
+  EXPECT_EQ(push_warps(1, 2), 2);
+  // A slower push: the same problem on two ranks, pieces four times as far apart.
+  Plan slow = make_plan(two_ranks, 2, multiprocessors);
+  slow.push_warps = 0;
+  slow.push_interval_ns *= 4;
+  EXPECT_EQ(complete_plan(two_ranks, slow, 2, multiprocessors).push_warps, 1);
 }
 
 TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {

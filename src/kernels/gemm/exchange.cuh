@@ -47,7 +47,7 @@ class RegisterExchange {
  public:
   static constexpr std::size_t words = Values / 8;  // of 16 bytes, for each thread
 
-  __device__ RegisterExchange(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
+  __device__ RegisterExchange(const GemmLaunch& launch, GemmContext& context, std::uint32_t epoch,
                               std::uint32_t half_tile_number)
       : launch_(launch), context_(context), epoch_(epoch), half_tile_(half_tile_number) {}
 
@@ -98,7 +98,7 @@ class RegisterExchange {
     return reinterpret_cast<ExchangeWord*>(launch_.exchange[rank]) + index * words * 128 + threadIdx.x % 128U;
   }
 
-  /// Until all words are there, or the wait is given up.
+  /// Until all words are there, or the wait is given up: then for all tiles that follow, too.
   __device__ void await_words(ExchangeWord (&received)[words], const ExchangeWord* slot, std::int32_t peer) const {
     const std::uint64_t start = global_nanoseconds();
     while (true) {
@@ -109,6 +109,7 @@ class RegisterExchange {
         }
       }
       if (gave_up(context_.waits, {WaitSite::partial_tile, peer, half_tile_, epoch_}, 1, 0, start)) {
+        store_release_shared(&context_.may_exchange, 2U);
         return;
       }
     }
@@ -139,7 +140,7 @@ class RegisterExchange {
   }
 
   const GemmLaunch& launch_;
-  const GemmContext& context_;
+  GemmContext& context_;
   const std::uint32_t epoch_;
   const std::uint32_t half_tile_;
 };

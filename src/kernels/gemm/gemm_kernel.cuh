@@ -4,7 +4,7 @@
 //
 //   warpgroup 0, four helpers of one thread each        warpgroups 1 and 2
 //     warp 0  loader: operands into the ring              multiply rows 0-63 and 64-127 of the tile,
-//     warp 1  stores of warpgroup 1                       stage the result in bf16, go on with the next tile
+//     warp 1  stores of warpgroup 1; may push, too        stage the result in bf16, go on with the next tile
 //     warp 2  stores of warpgroup 2
 //     warp 3  pushes the own shard (all-gather)
 //
@@ -16,8 +16,6 @@
 // and the staging chunks are both full. Staging for a whole tile (four chunks of 64 columns) costs one stage of the
 // ring.
 
-#include <cstddef>
-
 #include "kernels/gemm/gemm_context.cuh"
 #include "kernels/gemm/loader.cuh"
 #include "kernels/gemm/multiply.cuh"
@@ -25,6 +23,11 @@
 #include "kernels/gemm/store_warp.cuh"
 
 namespace xstage::kernels {
+
+/// The last two warps have fewer barriers to set up, and time for the rest.
+inline constexpr std::uint32_t prefetching_warp = 2 * max_staging + 2;
+inline constexpr std::uint32_t context_warp = prefetching_warp + 1;
+static_assert(context_warp < gemm_threads / 32);
 
 /// One thread of each warp sets up its share of the barriers. Their instruction takes one address a warp: with a
 /// barrier for each lane the compiler loops over the lanes, and the 66 barriers took two microseconds.
@@ -74,13 +77,11 @@ __device__ inline void announce_call(const GemmLaunch& launch, const GemmPlace& 
 __device__ inline void await_peers_done(const GemmLaunch& launch, const GemmPlace& place, std::uint32_t epoch) {
   const GemmContext& context = SharedMemory(launch).context();
   const auto store_warps = static_cast<std::uint32_t>(2 * place.blocks);
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank) {
-      wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, epoch},
-                    own_signal(launch, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                    epoch * store_warps);
-    }
-  }
+  for_each_peer(launch, [&](std::int32_t peer) {
+    wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, epoch},
+                  own_signal(launch, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                  epoch * store_warps);
+  });
 }
 
 /// A rank that came when the others had given up may have waited for nothing; it must not take its results for good.
@@ -202,11 +203,11 @@ __device__ inline void set_up(const GemmLaunch& launch, std::int32_t block, std:
   if (cute::elect_one_sync() == 0U) {
     return;
   }
-  if (warp == 10U) {  // the last two warps have fewer barriers
+  if (warp == prefetching_warp) {
     cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
-  } else if (warp == 11U) {
+  } else if (warp == context_warp) {
     const SharedMemory shared(launch);
     shared.context() = {wait_context(launch), 0, 0, 0, 0};
     Probe::start_all(launch.probe, shared.probes(), block);

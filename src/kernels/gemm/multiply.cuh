@@ -162,7 +162,7 @@ class MultiplyWarpgroup {
   /// For few rows, see exchange.cuh. Every rank adds up the same numbers in the same order: from rank 0 on, its own
   /// ones rounded as the peers see them.
   __device__ void exchange_registers(Accumulators accumulator, const schedule::GemmTile& tile) {
-    const GemmContext& context = shared_.context();
+    GemmContext& context = shared_.context();
     const std::int32_t rows = launch_.schedule.region(tile.region).rows - tile.row - 64 * half_;
     if (!tile.inside || !RegisterExchange<accumulators>::takes_part(rows) || !may_exchange(context)) {
       return;
@@ -192,7 +192,7 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// A store warp has looked, long before the first tile was multiplied.
+  /// A store warp has looked, long before the first tile was multiplied; no wait for a peer has been given up since.
   __device__ static bool may_exchange(const GemmContext& context) {
     std::uint32_t state = 0;
     do {

@@ -1,7 +1,7 @@
 #pragma once
 // Warp 3 of the GEMM kernel, in an all-gather by stores: sends the own shard to every peer, piece by piece, in the
 // order in which the peers' loaders need it. With two waves of tiles or fewer the arrival decides how long the call
-// takes, and the store warp of the first rows, which has nothing to store yet, pushes every other piece.
+// takes, and warp 1, which has nothing to store yet, pushes every other piece (Plan::push_warps).
 //
 //   own shard [rows, k]  --TMA-->  8 KiB of shared memory  --TMA-->  gathered operand of every peer, then the chunk's
 //   flag
@@ -41,7 +41,9 @@ __device__ inline PushPiece push_piece(const GatherParameters& gather, std::int3
           row_chunk * gather.depth_chunks + depth_chunk};
 }
 
-/// One warp's share of the pieces of a CTA, one of them on its way while the next one is loaded.
+/// One warp's share of the pieces of a CTA. A warp that pushes alone has two places in shared memory: one piece is
+/// loaded while the other leaves. Two warps have one place each, and load the next piece when the one before has been
+/// read; while one warp waits for the arrival of its piece, the other one sends.
 template <class Probe>
 class PushWarp {
  public:

@@ -217,14 +217,12 @@ class StoreWarp {
     const auto flags_each = static_cast<std::uint32_t>((region.rows + gemm_tile_rows - 1) / gemm_tile_rows * 2 *
                                                        ((region.columns + tile_columns - 1) / tile_columns));
     const std::uint32_t flag = half_tile(launch_.schedule, tile, half_);
-    for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
-      if (peer != launch_.rank) {
-        const std::uint32_t index = static_cast<std::uint32_t>(peer) * flags_each + flag;
-        gave_up_ = !wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
-                                  own_signal(launch_, SignalPad::tile_flags + index), epoch_) ||
-                   gave_up_;
-      }
-    }
+    for_each_peer(launch_, [&](std::int32_t peer) {
+      const std::uint32_t index = static_cast<std::uint32_t>(peer) * flags_each + flag;
+      gave_up_ = !wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
+                                own_signal(launch_, SignalPad::tile_flags + index), epoch_) ||
+                 gave_up_;
+    });
     fence_async_proxy();
     probe_.end(SpanKind::wait_partial, number_);
   }
@@ -234,11 +232,7 @@ class StoreWarp {
     await_partials(tile);
     const std::int32_t columns_each = target.wide != 0 ? wide_chunk_columns : chunk_columns;
     for (std::int32_t column = 0; column < TileColumns; column += columns_each) {
-      for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
-        if (peer != launch_.rank) {
-          load_partial(tile, tile.column + column, peer);
-        }
-      }
+      for_each_peer(launch_, [&](std::int32_t peer) { load_partial(tile, tile.column + column, peer); });
     }
   }
 
@@ -269,12 +263,10 @@ class StoreWarp {
     await_bulk_stores();
     fence_async_proxy();
     fence_release();
-    for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
-      if (peer != launch_.rank) {
-        add_relaxed(
-            launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank), 1U);
-      }
-    }
+    for_each_peer(launch_, [&](std::int32_t peer) {
+      add_relaxed(launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank),
+                  1U);
+    });
   }
 
   const GemmLaunch& launch_;
