@@ -42,7 +42,11 @@ struct Plan {
   // second wave.
   int cluster_rows = 2;
   int cluster_columns = 1;
-  int stages = 0;   // of the operand ring; 0: as many as shared memory holds
+  // k-blocks of 64 in a stage of the operand ring, 1 or 2. Two only for tiles of 64 columns that do not share B, where
+  // each rank's k is a multiple of 128, and not in an all-gather: elsewhere it is 1, whatever stands here. 0: 2 where
+  // it is possible and leaves room for `stages`.
+  int stage_blocks = 0;
+  int stages = 0;   // of the ring; 0: as many as shared memory holds
   int issuers = 0;  // CTAs; 0: one for each multiprocessor
 
   // Order.
@@ -50,6 +54,9 @@ struct Plan {
 
   // All-gather: one flag for each chunk of chunk_rows x chunk_depth elements.
   GatherPath gather = GatherPath::push;
+  // Warps of each CTA that push: 1, or 2, one of which stores results later. 0: 2 with up to two waves, if a whole tile
+  // is staged or the push is shorter than a main loop.
+  int push_warps = 0;
   int chunk_rows = 128;  // multiple of 128
   int chunk_depth = 0;   // multiple of 64; 0: the whole depth
 

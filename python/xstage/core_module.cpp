@@ -127,6 +127,8 @@ void bind_plan(nb::module_& module) {
       .def_rw("window", &Plan::window)
       .def_rw("staging_chunks", &Plan::staging_chunks)
       .def_rw("staging_over_ring", &Plan::staging_over_ring)
+      .def_rw("stage_blocks", &Plan::stage_blocks)
+      .def_rw("push_warps", &Plan::push_warps)
       .def_rw("tile_columns", &Plan::tile_columns)
       .def_rw("cluster_rows", &Plan::cluster_rows)
       .def_rw("cluster_columns", &Plan::cluster_columns)

@@ -20,6 +20,8 @@ Json plan_json(const Plan& plan) {
           {"push_interval_ns", plan.push_interval_ns},
           {"staging_chunks", plan.staging_chunks},
           {"staging_over_ring", plan.staging_over_ring},
+          {"stage_blocks", plan.stage_blocks},
+          {"push_warps", plan.push_warps},
           {"tile_columns", plan.tile_columns},
           {"cluster", fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns)},
           {"stages", plan.stages},

@@ -77,7 +77,8 @@ Json document(const NodeDescription& node, const bench::GemmBenchOptions& run, c
   json["cublas"] = outcome.cublas;
   json["timing"] =
       "microseconds of one call in a CUDA graph of `replays` calls, maximum over ranks, which start together; trials "
-      "of a cell's variants alternate; ratio is the median over rounds with its 95% sign-test interval";
+      "of a cell's variants alternate, each after a rest of 15 ms; ratio is the median over rounds with its 95% "
+      "sign-test interval";
   if (predictions) {
     json["platform"] = predictions->platform.node.name;
     json["prediction"] =

@@ -5,7 +5,9 @@
 //
 // Not modelled: the way of flags from rank to rank (a microsecond or two, which a single wave does not hide), groups of
 // stores that wait for each other (`window`), receivers that are congested, operands that load more slowly while much
-// is stored. The plan's pacing is there to keep the last one small.
+// is stored. The plan's pacing is there to keep the last one small. The stores of an exchange through registers are
+// neither staged nor paced: between its waves they count as if they were, in its last one, mostly its only one, nothing
+// is.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -38,7 +40,7 @@ struct Boundary {
 
 /// Peers that receive a tile of this region.
 int peer_copies(const Layout& layout, const kernels::GemmRegionTarget& target, int world) {
-  if (target.in_registers != 0) {
+  if (target.exchange != 0) {
     return world - 1;
   }
   if (target.local_output != 0) {
@@ -51,16 +53,16 @@ int peer_copies(const Layout& layout, const kernels::GemmRegionTarget& target, i
 
 bool leaves_wide(const kernels::GemmRegionTarget& target) { return target.raw != 0 && target.wide != 0; }
 
-/// Bytes of one copy of a tile: bf16, or fp32 for wide partial sums, clipped at the matrix. Through registers each
-/// value takes 4 bytes, in the whole tile's width, and warps of 16 rows take part or not (kernels/gemm/exchange.cuh).
+/// Bytes of one copy of a tile: bf16, or fp32 for wide partial sums, clipped at the matrix. Through registers tiles go
+/// in their whole width, and warps of 16 rows take part or not (kernels/gemm/exchange.cuh).
 double tile_bytes(const Layout& layout, const schedule::GemmTile& tile, const kernels::GemmRegionTarget& target) {
   const schedule::GemmRegion& region = layout.schedule.region(tile.region);
   const schedule::GemmTiling& tiling = layout.schedule.tiling();
   const int rows = std::min(tiling.tile_rows, region.rows - tile.row);
   const int columns = std::min(tiling.tile_columns, region.columns - tile.column);
   const int rows_of_warps = (rows + 15) / 16 * 16;
-  if (target.in_registers != 0) {
-    return 4.0 * rows_of_warps * tiling.tile_columns;
+  if (target.exchange != 0) {
+    return 2.0 * rows_of_warps * tiling.tile_columns;
   }
   return (leaves_wide(target) ? 4.0 : 2.0) * rows * columns;
 }

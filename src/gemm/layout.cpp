@@ -17,9 +17,6 @@ std::int64_t half_tiles(std::int64_t rows, std::int64_t columns, const Plan& pla
   return divide_up(rows, kernels::gemm_tile_rows) * 2 * divide_up(columns, plan.tile_columns);
 }
 
-/// At 64 rows the exchange through registers took 3 us longer than through slots, at 16 the same time.
-constexpr std::int64_t most_rows_in_registers = 32;
-
 class LayoutBuilder {
  public:
   LayoutBuilder(const Problem& problem, const Plan& plan, int rank, int world)
@@ -54,7 +51,7 @@ class LayoutBuilder {
     bool reduces = false;
     for (const GemmRegionTarget& target : layout_.targets) {
       layout_.transforms = layout_.transforms || target.head_steps != 0;
-      reduces = reduces || target.reduce != 0;
+      reduces = reduces || target.reduce != 0 || target.exchange != 0;
     }
     layout_.plain = !layout_.transforms && !reduces;
     return std::move(layout_);
@@ -176,43 +173,18 @@ class LayoutBuilder {
     return {units.begin * 8, units.count * 8};
   }
 
-  /// Every rank computes every tile's partial sums, sends them to all peers and adds up what they sent.
+  /// Every rank computes every tile's partial sums, sends them to all peers from registers and adds up what they sent.
   void exchange() {
     share_depth();
-    layout_.slot_rows = problem_.m;
-    layout_.slots = {problem_.m * (world_ - 1), problem_.n};
-    layout_.slot_columns = problem_.n;
     layout_.symmetric_outputs = {{problem_.m, problem_.n}};
-    const std::int64_t flags_each = half_tiles(problem_.m, problem_.n, plan_);
-    layout_.tile_flags = flags_each * world_;
-    const MatrixShape whole{problem_.m, problem_.n};
-    std::vector<OutputTarget> peers;
-    for (int step = 1; step < world_; ++step) {
-      const int slot = rank_ < peer(step) ? rank_ : rank_ - 1;
-      peers.push_back({Place::slot, peer(step), 0, slot * layout_.slot_rows, whole});
-    }
     GemmRegionTarget target = plain_target();
-    target.reduce = 1;
     target.exchange = 1;
-    if (plan_.tile_columns == 64 && problem_.m <= most_rows_in_registers) {
-      exchange_in_registers(target);
-      return;
-    }
-    target.signal_begin = static_cast<std::uint32_t>(flags_each * rank_);
-    target.final_map = narrow(static_cast<std::int64_t>(peers.size()));
-    add(problem_.m, problem_.n, target, peers);
-    layout_.outputs.push_back({Place::symmetric, rank_, 0, 0, whole});
-  }
-
-  /// From registers to registers: no slots for tiles, no flags; two sets of words of 16 bytes for 4 values.
-  void exchange_in_registers(GemmRegionTarget target) {
-    layout_.slots = {};
-    layout_.slot_rows = 0;
-    layout_.tile_flags = 0;
-    target.in_registers = 1;
     add(problem_.m, problem_.n, target, {{Place::symmetric, rank_, 0, 0, {problem_.m, problem_.n}}});
-    const std::int64_t tiles = divide_up(problem_.n, plan_.tile_columns);
-    layout_.exchange_bytes = std::int64_t{2} * world_ * tiles * 64 * plan_.tile_columns * 4;
+    constexpr std::int64_t half_tile_rows = kernels::gemm_tile_rows / 2;
+    layout_.exchange_half_tiles = half_tiles(problem_.m, problem_.n, plan_);
+    // Two sets of slots, bf16.
+    layout_.exchange_bytes =
+        std::int64_t{2} * world_ * layout_.exchange_half_tiles * half_tile_rows * plan_.tile_columns * 2;
   }
 
   void add_partial_region(int owner, GemmRegionTarget target, const MatrixShape& shape) {
@@ -240,6 +212,7 @@ class LayoutBuilder {
       gather.row_chunks = narrow(divide_up(rows_of(0).count, plan_.chunk_rows));
       gather.depth_chunks = narrow(divide_up(problem_.k, plan_.chunk_depth));
       gather.push = plan_.gather == GatherPath::push ? 1 : 0;
+      gather.push_warps = plan_.push_warps;
       gather.buffers = gather.push == 1 ? 2 : 1;
       layout_.tile_flags = std::int64_t{gather.row_chunks} * gather.depth_chunks * world_;
     }

@@ -58,9 +58,10 @@ struct Layout {
   std::vector<LocalOutput> local_outputs;  // into the caller's own matrix
   kernels::GatherParameters gather{};
   std::int64_t exchange_bytes = 0;  // of the exchange through registers
-  std::int64_t tile_flags = 0;      // words of the signal pad
-  bool transforms = false;          // bias, activation, gate or steps on heads between sum and store
-  bool plain = false;               // neither those nor partial sums of peers
+  std::int64_t exchange_half_tiles = 0;
+  std::int64_t tile_flags = 0;  // words of the signal pad
+  bool transforms = false;      // bias, activation, gate or steps on heads between sum and store
+  bool plain = false;           // neither those nor partial sums of peers
   bool waits_done = false;
 
   /// Whether output `index` belongs to a region that stores to peers.
@@ -78,14 +79,16 @@ struct Layout {
 /// Where things lie in the shared memory of one CTA, in bytes; kernels/gemm/gemm_context.cuh has the picture.
 struct SharedLayout {
   std::int64_t stage_bytes = 0;
-  std::int64_t b_offset = 0;  // of B in a stage
+  std::int64_t a_half_bytes = 0;   // in a stage: from rows 0 - 63 of A to rows 64 - 127
+  std::int64_t a_block_bytes = 0;  // from one k-block of A to the next
+  std::int64_t b_offset = 0;       // of B
   std::int64_t staging_offset = 0;
   std::int64_t push_offset = 0;
   std::int64_t barriers_offset = 0;
   std::int64_t bytes = 0;
 };
 
-/// For a plan whose `stages`, `staging_chunks` and `staging_over_ring` are filled in.
+/// For a plan whose `stages`, `stage_blocks`, `staging_chunks` and `staging_over_ring` are filled in.
 [[nodiscard]] SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world);
 
 /// Warpgroups that multiply, 64 rows of a tile each: one if no rank has more rows than that, else two. Always two in an

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "gemm/layout.hpp"
 #include "xstage/error.hpp"
@@ -42,7 +43,7 @@ std::int64_t columns_of_slowest(const LocalShape& shape, int tile_columns, int m
   return (tiles + multiprocessors - 1) / multiprocessors * tile_columns;
 }
 
-void check_field(bool holds, const char* name, int value, const char* rule) {
+void check_field(bool holds, const char* name, int value, const std::string& rule) {
   if (!holds) {
     throw InputError(fmt::format("plan: {} is {}: {}", name, value, rule));
   }
@@ -66,10 +67,13 @@ void check_tiling(const Problem& problem, const Plan& plan) {
   check_field(!one_shot || plan.tile_columns < 256, "tile_columns", plan.tile_columns,
               "an all-reduce in one shot needs 64 or 128");
   check_field(plan.staging_chunks >= 1 && plan.staging_chunks <= kernels::max_staging, "staging_chunks",
-              plan.staging_chunks, "it must be between 1 and 4");
+              plan.staging_chunks, fmt::format("it must be between 1 and {}", kernels::max_staging));
   const int cluster = plan.cluster_rows * plan.cluster_columns;
   check_field(plan.cluster_rows >= 1 && plan.cluster_columns >= 1 && cluster <= 2, "cluster_rows x cluster_columns",
               cluster, "a cluster has one or two CTAs");
+  check_field(plan.stage_blocks >= 0 && plan.stage_blocks <= 2, "stage_blocks", plan.stage_blocks,
+              "it must be 0, 1 or 2");
+  check_field(plan.push_warps >= 0 && plan.push_warps <= 2, "push_warps", plan.push_warps, "it must be 0, 1 or 2");
   check_field(plan.group_rows >= 1 && plan.group_rows <= 65536, "group_rows", plan.group_rows,
               "it must be between 1 and 65536");
 }
@@ -81,7 +85,7 @@ void check_plan(const Plan& plan, int multiprocessors) {
   check_field(plan.issuers <= std::min(multiprocessors, 512), "issuers", plan.issuers,
               "there may be no more CTAs than multiprocessors, or the last ones never start while the others wait");
   check_field(plan.stages >= 2 && plan.stages <= kernels::max_stages, "stages", plan.stages,
-              "it must be between 2 and 20");
+              fmt::format("it must be between 2 and {}", kernels::max_stages));
   if (!(plan.drain_gb_per_s > 0)) {
     throw InputError(fmt::format("plan: drain_gb_per_s is {}: it must be positive", plan.drain_gb_per_s));
   }
@@ -151,8 +155,14 @@ SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world) 
   // WGMMA reads 64 rows of A whatever was loaded. With one warpgroup they may end in B, with two they must not.
   const bool short_a = multiplying_warpgroups(problem, world) == 1 && plan.cluster_columns == 1;
   SharedLayout layout;
-  layout.b_offset = (short_a ? rows_of_a_load(problem, plan, world) : kernels::gemm_tile_rows) * row_bytes;
-  layout.stage_bytes = layout.b_offset + plan.tile_columns * row_bytes;
+  const std::int64_t a_rows = short_a ? rows_of_a_load(problem, plan, world) : kernels::gemm_tile_rows;
+  const std::int64_t half_rows = kernels::gemm_tile_rows / 2;
+  // Each load brings its rows of all k-blocks of the stage, one block behind the other.
+  const std::int64_t rows_of_load = plan.cluster_columns > 1 ? half_rows : rows_of_a_load(problem, plan, world);
+  layout.a_block_bytes = rows_of_load * row_bytes;
+  layout.a_half_bytes = half_rows * row_bytes * (plan.cluster_columns > 1 ? plan.stage_blocks : 1);
+  layout.b_offset = a_rows * row_bytes * plan.stage_blocks;
+  layout.stage_bytes = layout.b_offset + plan.tile_columns * row_bytes * plan.stage_blocks;
   const std::int64_t ring = plan.stages * layout.stage_bytes;
   const std::int64_t staging = std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes;
   layout.staging_offset = plan.staging_over_ring == 1 ? 0 : ring;
@@ -285,6 +295,13 @@ bool may_stage_over_ring(const Problem& problem, const Plan& plan, int world, in
   return most_tiles * plan.cluster_rows * plan.cluster_columns <= plan.issuers && (world == 1 || !waits_for_partials);
 }
 
+/// Whether one load may bring two k-blocks: beyond a last half block the next row would follow, and rows of a gathered
+/// operand may arrive one k-block after the other.
+bool may_load_two_blocks(const Problem& problem, const Plan& plan, int world) {
+  return plan.tile_columns == 64 && plan.cluster_rows == 1 && problem.operation != Operation::all_gather &&
+         local_shape(problem, world).depth % (2 * std::int64_t{kernels::gemm_tile_depth}) == 0;
+}
+
 /// As many stages as fit beside the rest.
 int stages_that_fit(const Problem& problem, Plan plan, int world) {
   plan.stages = 0;
@@ -294,13 +311,33 @@ int stages_that_fit(const Problem& problem, Plan plan, int world) {
   return static_cast<int>(std::clamp<std::int64_t>(left / without_ring.stage_bytes, 0, kernels::max_stages));
 }
 
-/// CTAs, and what each does with its shared memory.
-void complete_occupancy(const Problem& problem, Plan& plan, int world, int multiprocessors) {
-  const int cluster = plan.cluster_rows * plan.cluster_columns;
-  int most_tiles = 1;
-  for (int rank = 0; rank < world; ++rank) {
-    most_tiles = std::max(most_tiles, make_layout(problem, plan, rank, world).schedule.cluster_tiles());
+/// The operand ring. Two k-blocks only as far as they are possible: whoever widens the tiles of a complete plan need
+/// not think of them. Nor do they push stages out that were asked for.
+void complete_ring(const Problem& problem, Plan& plan, int world) {
+  const bool possible = may_load_two_blocks(problem, plan, world);
+  if (plan.stage_blocks == 0 && possible) {
+    plan.stage_blocks = 2;
+    plan.stage_blocks = plan.stages <= stages_that_fit(problem, plan, world) ? 2 : 1;
+  } else if (!possible) {
+    plan.stage_blocks = 1;
   }
+  if (plan.stages == 0) {
+    plan.stages = stages_that_fit(problem, plan, world);
+  }
+}
+
+/// Cluster tiles of the rank that has most.
+int most_cluster_tiles(const Problem& problem, const Plan& plan, int world) {
+  int most = 1;
+  for (int rank = 0; rank < world; ++rank) {
+    most = std::max(most, make_layout(problem, plan, rank, world).schedule.cluster_tiles());
+  }
+  return most;
+}
+
+/// CTAs, and what each does with its shared memory.
+void complete_occupancy(const Problem& problem, Plan& plan, int world, int multiprocessors, int most_tiles) {
+  const int cluster = plan.cluster_rows * plan.cluster_columns;
   if (plan.issuers == 0) {
     plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
   }
@@ -310,9 +347,37 @@ void complete_occupancy(const Problem& problem, Plan& plan, int world, int multi
   if (plan.staging_over_ring < 0) {
     plan.staging_over_ring = possible ? 1 : 0;
   }
-  if (plan.stages == 0) {
-    plan.stages = stages_that_fit(problem, plan, world);
+  complete_ring(problem, plan, world);
+}
+
+/// A k-block of 256 columns at the power limit: two waves of 128 such blocks, 4096 x 4096 x 8192 on two ranks, took
+/// 205 us.
+constexpr double column_block_ns = 800.0 / 256;
+
+/// Whether a CTA has pushed its share of the shard before its first tile is multiplied.
+bool pushes_within_a_main_loop(const Problem& problem, const Plan& plan, int world) {
+  const auto divide_up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by; };
+  const std::int64_t depth_blocks = divide_up(problem.k, kernels::gemm_tile_depth);
+  const std::int64_t row_blocks = divide_up(row_range(problem.m, 0, world).count, kernels::push_rows);
+  const std::int64_t pieces_each = divide_up(row_blocks * depth_blocks, plan.issuers);
+  const double bytes = double{kernels::push_piece_bytes} * (world - 1);
+  const int least_interval_ns = interval_ns(bytes, plan.issuers, 1, plan.drain_gb_per_s);
+  return static_cast<double>(pieces_each) * std::max(plan.push_interval_ns, least_interval_ns) <
+         column_block_ns * plan.tile_columns * static_cast<double>(depth_blocks);
+}
+
+/// A second warp pushes where rows come late: with many waves they come early enough. It is the one that stores results
+/// later, so they must have a place until the push is over, or be later than that.
+void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles) {
+  if (plan.push_warps != 0) {
+    return;
   }
+  const bool few_waves = most_tiles * plan.cluster_rows * plan.cluster_columns <= 2 * plan.issuers;
+  const int chunks = plan.tile_columns / kernels::chunk_columns / (problem.gated ? 2 : 1);
+  const bool stages_whole_tile = plan.staging_chunks >= chunks;
+  const bool two = pushes(problem, plan, world) && few_waves &&
+                   (stages_whole_tile || pushes_within_a_main_loop(problem, plan, world));
+  plan.push_warps = two ? 2 : 1;
 }
 
 }  // namespace
@@ -324,9 +389,11 @@ Plan complete_plan(const Problem& problem, Plan plan, int world, int multiproces
   }
   check_tiling(problem, plan);
   complete_chunks(problem, plan, world);
-  complete_occupancy(problem, plan, world, multiprocessors);
+  const int most_tiles = most_cluster_tiles(problem, plan, world);
+  complete_occupancy(problem, plan, world, multiprocessors, most_tiles);
   check_plan(plan, multiprocessors);
   fill_intervals(problem, plan, world);
+  complete_push(problem, plan, world, most_tiles);
   const std::int64_t bytes = shared_layout(problem, plan, world).bytes;
   if (bytes > shared_memory_limit) {
     throw InputError(fmt::format("plan: {} stages and {} staging chunks take {} bytes of shared memory: at most {}",

@@ -126,10 +126,7 @@ Case make_case(const gemm::Problem& problem, int ranks, AllReduceAlgorithm all_r
   return make_case(problem, ranks, plan);
 }
 
-std::string FusedOperation::name() const {
-  const bool exchanges = operation == Operation::all_reduce && all_reduce == AllReduceAlgorithm::one_shot;
-  return gemm::operation_name(operation) + (exchanges ? "_one_shot" : "");
-}
+std::string FusedOperation::name() const { return gemm::operation_name(operation) + (exchanges() ? "_one_shot" : ""); }
 
 gemm::Problem make_problem(Operation operation, std::int64_t m, std::int64_t n, std::int64_t k) {
   gemm::Problem problem;
@@ -146,6 +143,14 @@ gemm::Problem make_heads(std::int64_t m, int heads, int head_dim, std::int64_t k
   problem.parts = {{heads, true, true}, {heads, true, true}, {heads, false, false}};
   return problem;
 }
+
+gemm::Problem problem_of(const FusedOperation& fused, std::int64_t m, std::int64_t n, std::int64_t k, int heads,
+                         int head_dim) {
+  return fused.operation == Operation::all_to_all ? make_heads(m, heads, head_dim, k)
+                                                  : make_problem(fused.operation, m, n, k);
+}
+
+std::vector<int> virtual_ranks(int count) { return std::vector<int>(static_cast<std::size_t>(count), 0); }
 
 namespace {
 
@@ -165,6 +170,7 @@ Plan random_plan(const gemm::Problem& problem, Random& random) {
   plan.stages = random.of({0, 2, 3});
   plan.group_rows = random.between(1, 8);
   plan.issuers = random.of({0, 2, 4, 10});
+  plan.push_warps = random.between(0, 2);
   plan.chunk_rows = random.of({128, 256});
   plan.chunk_depth = random.of({0, 64, 128});
   return plan;
@@ -268,6 +274,14 @@ void Call::refill(std::uint64_t seed) {
     const cuda::CurrentDevice current(there.device);
     cuda::check(cudaDeviceSynchronize(), "copying operands");
   }
+}
+
+void Call::overwrite_a(int rank, std::size_t index, std::uint16_t bits) const {
+  const DeviceOperands& there = operands_[static_cast<std::size_t>(rank)];
+  const cuda::CurrentDevice current(there.device);
+  cuda::check(cudaMemcpy(there.a.as<std::uint16_t>() + index, &bits, sizeof(bits), cudaMemcpyHostToDevice),
+              "overwriting an element of an operand");
+  cuda::check(cudaDeviceSynchronize(), "overwriting an element of an operand");
 }
 
 void Call::poison() const {

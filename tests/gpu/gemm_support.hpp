@@ -64,6 +64,10 @@ struct Case {
 struct FusedOperation {
   gemm::Operation operation = gemm::Operation::gemm;
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::two_shot;
+  /// An all-reduce in one shot.
+  [[nodiscard]] bool exchanges() const {
+    return operation == gemm::Operation::all_reduce && all_reduce == AllReduceAlgorithm::one_shot;
+  }
   [[nodiscard]] std::string name() const;
 };
 inline constexpr FusedOperation fused_operations[] = {{gemm::Operation::reduce_scatter},
@@ -71,6 +75,13 @@ inline constexpr FusedOperation fused_operations[] = {{gemm::Operation::reduce_s
                                                       {gemm::Operation::all_reduce, AllReduceAlgorithm::two_shot},
                                                       {gemm::Operation::all_reduce, AllReduceAlgorithm::one_shot},
                                                       {gemm::Operation::all_to_all}};
+
+/// A problem of this operation; of an all-to-all with so many heads in each of three parts.
+[[nodiscard]] gemm::Problem problem_of(const FusedOperation& fused, std::int64_t m, std::int64_t n, std::int64_t k,
+                                       int heads, int head_dim = 128);
+
+/// GPU 0 for every rank.
+[[nodiscard]] std::vector<int> virtual_ranks(int count);
 
 /// A small problem and plan: tails in every extent, sometimes ranks without rows.
 [[nodiscard]] Case random_case(const FusedOperation& fused, int ranks, Random& random);
@@ -91,6 +102,8 @@ class Call {
 
   /// Other operands at the same addresses. The GPUs must be idle.
   void refill(std::uint64_t seed);
+  /// These bits in place of an element of a rank's A on its GPU; host() does not know of it. The GPUs must be idle.
+  void overwrite_a(int rank, std::size_t index, std::uint16_t bits) const;
   /// NaN in all results. The GPUs must be idle.
   void poison() const;
 

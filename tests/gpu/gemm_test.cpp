@@ -27,10 +27,10 @@ using gemm_test::make_case;
 using gemm_test::make_heads;
 using gemm_test::make_problem;
 using gemm_test::plan_allowed;
+using gemm_test::problem_of;
 using gemm_test::Random;
 using gemm_test::Ranks;
-
-std::vector<int> virtual_ranks(int count) { return std::vector<int>(static_cast<std::size_t>(count), 0); }
+using gemm_test::virtual_ranks;
 
 /// Several calls with different operands, enqueued back to back; then all of them are looked at.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed) {
@@ -58,13 +58,6 @@ class FusedGemm : public testing::TestWithParam<FusedOperation> {};
 INSTANTIATE_TEST_SUITE_P(Local, GemmOperation, testing::Values(FusedOperation{}), name_of);
 INSTANTIATE_TEST_SUITE_P(Fused, GemmOperation, testing::ValuesIn(gemm_test::fused_operations), name_of);
 INSTANTIATE_TEST_SUITE_P(All, FusedGemm, testing::ValuesIn(gemm_test::fused_operations), name_of);
-
-/// A problem of this operation; of an all-to-all with so many heads in each of three parts.
-gemm::Problem problem_of(const FusedOperation& fused, std::int64_t m, std::int64_t n, std::int64_t k, int heads,
-                         int head_dim = 128) {
-  return fused.operation == Operation::all_to_all ? make_heads(m, heads, head_dim, k)
-                                                  : make_problem(fused.operation, m, n, k);
-}
 
 // ---- random shapes and plans
 // -----------------------------------------------------------------------------------------
@@ -149,6 +142,27 @@ TEST_P(GemmOperation, ShortDepthAndFewCtas) {
       continue;
     }
     expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, 3);
+  }
+}
+
+/// Stages of two k-blocks: rows of one warpgroup or two, A shared or not, one tile a CTA or several.
+TEST_P(GemmOperation, StagesOfTwoBlocks) {
+  SKIP_WITHOUT_HOPPER(1);
+  const int world = GetParam().operation == Operation::gemm ? 1 : 2;
+  std::uint64_t seed = 70;
+  for (const std::int64_t m : {5, 72, 300}) {
+    for (const auto& [cluster_columns, issuers] : {std::pair{1, 0}, std::pair{2, 0}, std::pair{2, 4}}) {
+      Plan plan;
+      plan.tile_columns = 64;
+      plan.cluster_rows = 1;
+      plan.cluster_columns = cluster_columns;
+      plan.issuers = issuers;
+      plan.all_reduce = GetParam().all_reduce;
+      const auto problem = problem_of(GetParam(), m, 200 * world, 384 * world, 4, 64);
+      const Case which = make_case(problem, world, plan);
+      ASSERT_EQ(which.plan.stage_blocks, GetParam().operation == Operation::all_gather ? 1 : 2);
+      expect_right(which, virtual_ranks(world), 3, ++seed);
+    }
   }
 }
 
@@ -370,83 +384,6 @@ TEST(AllGatherGemm, VirtualRanksHaveNoCopyEngine) {
   Ranks ranks(which, virtual_ranks(2));
   Call call(which, virtual_ranks(2), 1);
   EXPECT_THROW(ranks.enqueue(call), InputError);
-}
-
-// ---- injected delays
-// -------------------------------------------------------------------------------------------------
-
-std::vector<std::uint16_t> all_results(const Case& which, const Call& call) {
-  std::vector<std::uint16_t> all;
-  for (int rank = 0; rank < which.cell.ranks; ++rank) {
-    for (std::size_t part = 0; part < gemm_test::result_shapes(which.cell, rank).size(); ++part) {
-      const std::vector<std::uint16_t> values = call.read_result(rank, part);
-      all.insert(all.end(), values.begin(), values.end());
-    }
-  }
-  return all;
-}
-
-/// Results are deterministic: with sleeps at random places they have the same bits as without, which are right. Each
-/// round is several calls back to back with different operands, so that a store that is early or late meets other
-/// numbers.
-void expect_right_in_spite_of_delays(const Case& which, const std::vector<int>& devices) {
-  SCOPED_TRACE(which.text());
-  constexpr std::uint32_t calls = 4;
-  constexpr std::uint32_t rounds = 50;
-  Ranks ranks(which, devices);
-  std::vector<Call> all;
-  std::vector<std::vector<std::uint16_t>> right;
-  for (std::uint32_t call = 0; call < calls; ++call) {
-    all.emplace_back(which, devices, call);
-    ranks.enqueue(all.back());
-    ranks.finish();
-    ASSERT_EQ(complaint_about(which, all.back()), "");
-    right.push_back(all_results(which, all.back()));
-  }
-  for (std::uint32_t round = 0; round < rounds; ++round) {
-    for (std::uint32_t call = 0; call < calls; ++call) {
-      for (int rank = 0; rank < ranks.count(); ++rank) {
-        gemm::Instruments instruments;
-        instruments.longest_delay_ns = 20000;
-        instruments.delay_seed = (round * calls + call) * 8U + static_cast<std::uint32_t>(rank);
-        ranks[rank].instrument(instruments);
-      }
-      ranks.enqueue(all[call]);
-    }
-    ranks.finish();
-    for (std::size_t call = 0; call < calls; ++call) {
-      ASSERT_EQ(all_results(which, all[call]) == right[call], true) << "round " << round << ", call " << call;
-      all[call].poison();
-    }
-  }
-}
-
-Case case_for_delays(const FusedOperation& fused, int world, int cluster_rows, int cluster_columns) {
-  Plan plan;
-  plan.tile_columns = 128;
-  plan.cluster_rows = cluster_rows;
-  plan.cluster_columns = cluster_columns;
-  plan.issuers = 4;
-  plan.stages = 3;
-  plan.staging_chunks = 2;
-  plan.group_rows = 2;
-  plan.chunk_depth = 64;
-  plan.all_reduce = fused.all_reduce;
-  // An odd number of tiles along the columns: of the last cluster one CTA has nothing to store.
-  const auto problem = problem_of(fused, 390, 264 * world, fused.operation == Operation::all_to_all ? 136 : 256, world);
-  return make_case(problem, world, plan);
-}
-
-TEST_P(FusedGemm, DelaysBetweenVirtualRanks) {
-  SKIP_WITHOUT_HOPPER(1);
-  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 4, 2, 1), virtual_ranks(4));
-  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 4, 1, 2), virtual_ranks(4));
-}
-
-TEST_P(FusedGemm, DelaysBetweenTwoGpus) {
-  SKIP_WITHOUT_HOPPER(2);
-  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 2, 2, 1), {0, 1});
-  expect_right_in_spite_of_delays(case_for_delays(GetParam(), 2, 1, 2), {0, 1});
 }
 
 }  // namespace

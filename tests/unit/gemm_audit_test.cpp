@@ -152,13 +152,13 @@ TEST(GemmAudit, AllReduceInTwoShotsEndsWithItsBroadcast) {
   EXPECT_NEAR(audit.tail_us, 3 * 116 * 65536 / 400e3, microsecond_tolerance);
 }
 
-TEST(GemmAudit, ExchangeThroughRegistersDoublesTheVolume) {
+TEST(GemmAudit, ExchangeThroughRegistersSendsEveryValueToEveryPeer) {
   const Problem problem = problem_of(Operation::all_reduce, 16, 8192, 8192);
   const Plan plan = make_plan(problem, 2, multiprocessors);
   ASSERT_EQ(plan.tile_columns, 64);
   ASSERT_EQ(plan.all_reduce, AllReduceAlgorithm::one_shot);
   const PlanAudit audit = audit_of(problem, plan, 2);
-  EXPECT_DOUBLE_EQ(audit.all_remote_bytes, 2 * 16.0 * 8192 * 2);
+  EXPECT_DOUBLE_EQ(audit.all_remote_bytes, 16.0 * 8192 * 2);
   EXPECT_EQ(audit.waves, 1);
   EXPECT_NEAR(audit.tail_us, audit.all_remote_bytes / 400e3, microsecond_tolerance);
   EXPECT_NEAR(audit.predicted_us, audit.main_loop_us + audit.tail_us + audit.launch_us, microsecond_tolerance);

@@ -20,18 +20,18 @@ using kernels::GemmRegionTarget;
 using schedule::GemmRegion;
 using schedule::GemmTile;
 
-/// What an owner adds up: its rows in a reduce-scatter, its columns in an all-reduce, everything in an exchange.
+/// What an owner adds up from slots: its rows in a reduce-scatter, its columns in an all-reduce.
 MatrixShape slot_shape(const World& world, int owner) {
   const Problem& problem = world.problem();
   if (problem.operation == Operation::reduce_scatter) {
     return {world.rows_of(owner).count, problem.n};
   }
-  return {problem.m, world.exchanges() ? problem.n : world.columns_of(owner).count};
+  return {problem.m, world.columns_of(owner).count};
 }
 
 TEST(GemmLayout, SlotsOfDifferentSourcesAreApartAndEachIsFilled) {
   for_random_worlds({Operation::reduce_scatter, Operation::all_reduce}, [](const World& world) {
-    if (world.exchanges_in_registers()) {
+    if (world.exchanges()) {
       return;  // no slots
     }
     for (int owner = 0; owner < world.cell.ranks; ++owner) {
@@ -96,36 +96,6 @@ void expect_sum_at_home(const World& world, int rank, std::int32_t index) {
   EXPECT_FALSE(layout.targets_remote(static_cast<std::size_t>(index)));
 }
 
-TEST(GemmLayout, AnExchangeGoesToAllPeersAndEndsAtHome) {
-  int exchanges = 0;
-  for_random_worlds({Operation::all_reduce}, [&](const World& world) {
-    if (!world.exchanges() || world.exchanges_in_registers()) {
-      return;
-    }
-    ++exchanges;
-    for (int rank = 0; rank < world.cell.ranks; ++rank) {
-      const Layout& layout = world.of(rank);
-      ASSERT_EQ(layout.targets.size(), 1U);
-      const GemmRegionTarget& target = layout.targets[0];
-      EXPECT_EQ(target.exchange, 1);
-      EXPECT_EQ(target.in_registers, 0);
-      EXPECT_EQ(target.reduce, 1);
-      EXPECT_EQ(target.raw, 0);
-      EXPECT_EQ(layout.exchange_bytes, 0);
-      std::set<int> peers;
-      for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
-        const OutputTarget& output = layout.outputs.at(static_cast<std::size_t>(target.output_map + copy));
-        EXPECT_EQ(output.place, Place::slot);
-        EXPECT_NE(output.rank, rank);
-        peers.insert(output.rank);
-      }
-      EXPECT_EQ(peers.size(), static_cast<std::size_t>(world.cell.ranks - 1));
-      expect_sum_at_home(world, rank, target.final_map);
-    }
-  });
-  EXPECT_GT(exchanges, 0);
-}
-
 World all_reduce_in_one_shot(std::int64_t rows, std::int64_t columns, int tile_columns, int ranks) {
   Problem problem;
   problem.operation = Operation::all_reduce;
@@ -138,20 +108,19 @@ World all_reduce_in_one_shot(std::int64_t rows, std::int64_t columns, int tile_c
   return make_world(problem, plan, ranks);
 }
 
-/// The kernel exchanges words in the heap: two calls' worth of a tile of 64 x 64 from every rank, 4 bytes a value.
-TEST(GemmLayout, AnExchangeInRegistersNeedsNeitherSlotsNorFlags) {
+/// The kernel exchanges bf16 in the heap: two calls' worth of half tiles of 64 rows from every rank.
+TEST(GemmLayout, AnExchangeNeedsNeitherSlotsNorFlagsAndEndsAtHome) {
   for (int ranks = 2; ranks <= max_world; ++ranks) {
-    for (const std::int64_t rows : {1, 32}) {
-      for (const auto& [columns, tiles] : {std::pair{8, 1}, std::pair{64, 1}, std::pair{72, 2}, std::pair{4096, 64}}) {
-        const World world = all_reduce_in_one_shot(rows, columns, 64, ranks);
+    for (const auto& [rows, halves] : {std::pair{1, 2}, std::pair{64, 2}, std::pair{129, 4}}) {
+      for (const auto& [columns, width] : {std::pair{8, 64}, std::pair{72, 64}, std::pair{4096, 128}}) {
+        const World world = all_reduce_in_one_shot(rows, columns, width, ranks);
         SCOPED_TRACE(world.text());
         for (int rank = 0; rank < ranks; ++rank) {
           const Layout& layout = world.of(rank);
           ASSERT_EQ(layout.targets.size(), 1U);
           const GemmRegionTarget& target = layout.targets[0];
-          EXPECT_EQ(target.in_registers, 1);
           EXPECT_EQ(target.exchange, 1);
-          EXPECT_EQ(target.reduce, 1);
+          EXPECT_EQ(target.reduce, 0);
           EXPECT_EQ(target.raw, 0);
           EXPECT_EQ(target.remote, 0);
           EXPECT_EQ(target.signal_rank, -1);
@@ -160,21 +129,13 @@ TEST(GemmLayout, AnExchangeInRegistersNeedsNeitherSlotsNorFlags) {
           expect_sum_at_home(world, rank, target.output_map);
           EXPECT_EQ(layout.slots.rows, 0);
           EXPECT_EQ(layout.tile_flags, 0);
-          EXPECT_EQ(layout.exchange_bytes, std::int64_t{2} * ranks * tiles * 64 * 64 * 4);
+          EXPECT_FALSE(layout.plain);
+          const std::int64_t half_tiles = std::int64_t{halves} * ((columns + width - 1) / width);
+          EXPECT_EQ(layout.exchange_half_tiles, half_tiles);
+          EXPECT_EQ(layout.exchange_bytes, 2 * ranks * half_tiles * 64 * width * 2);
         }
       }
     }
-  }
-}
-
-TEST(GemmLayout, MoreRowsOrWiderTilesExchangeThroughSlots) {
-  for (const auto& [rows, tile_columns] : {std::pair{33, 64}, std::pair{32, 128}}) {
-    const World world = all_reduce_in_one_shot(rows, 72, tile_columns, 2);
-    SCOPED_TRACE(world.text());
-    EXPECT_EQ(world.of(0).targets.at(0).exchange, 1);
-    EXPECT_EQ(world.of(0).targets.at(0).in_registers, 0);
-    EXPECT_EQ(world.of(0).exchange_bytes, 0);
-    EXPECT_EQ(world.of(0).slots.rows, rows);
   }
 }
 
@@ -205,8 +166,7 @@ FlagsBySource raised_flags(const World& world, int owner) {
   FlagsBySource flags;
   for (int source = 0; source < world.cell.ranks; ++source) {
     for_each_half_tile(world.of(source), [&](const GemmTile&, const GemmRegionTarget& target, std::int64_t flag) {
-      const bool exchanges = target.exchange != 0 && target.in_registers == 0;  // words carry their own number
-      if (target.signal_rank == owner || (exchanges && source != owner)) {
+      if (target.signal_rank == owner) {
         flags[source].insert(target.signal_begin + flag);
       }
     });
@@ -223,7 +183,7 @@ FlagsBySource awaited_flags(const World& world, int owner) {
     const GemmRegion& region = layout.schedule.region(tile.region);
     const std::int64_t flags_each =
         std::int64_t{(region.rows + 127) / 128 * 2} * ((region.columns + width - 1) / width);
-    for (int peer = 0; peer < world.cell.ranks && target.reduce != 0 && target.in_registers == 0; ++peer) {
+    for (int peer = 0; peer < world.cell.ranks && target.reduce != 0; ++peer) {
       if (peer != owner) {
         flags[peer].insert(peer * flags_each + flag);
       }

@@ -45,10 +45,6 @@ struct World {
     return cell.problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot &&
            cell.ranks > 1;
   }
-  /// The same without slots: few rows, narrow tiles.
-  [[nodiscard]] bool exchanges_in_registers() const {
-    return exchanges() && plan.tile_columns == 64 && cell.problem.m <= 32;
-  }
   [[nodiscard]] std::string text() const {
     return statement(cell.problem, plan) + " on " + std::to_string(cell.ranks) + " ranks";
   }

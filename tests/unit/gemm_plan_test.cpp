@@ -213,15 +213,121 @@ TEST(GemmPlan, WithOwnStagingNothingOverlaps) {
 }
 
 TEST(GemmPlan, FewRowsHaveSmallStagesAndMoreOfThem) {
-  const auto plan_of = [](std::int64_t m) { return make_problem(Operation::gemm, m, 8192, 4096); };
-  const Plan few = make_plan(plan_of(13), 1, multiprocessors);
-  const SharedLayout layout = shared_layout(plan_of(13), few, 1);
-  EXPECT_EQ(multiplying_warpgroups(plan_of(13), 1), 1);
-  EXPECT_EQ(layout.b_offset, 16 * 128);     // 13 rows in whole groups of 8: what the swizzle repeats after
+  const auto problem_of = [](std::int64_t m) { return make_problem(Operation::gemm, m, 8192, 4096); };
+  const Plan few = make_plan(problem_of(13), 1, multiprocessors);
+  const Plan more = make_plan(problem_of(65), 1, multiprocessors);
+  const SharedLayout layout = shared_layout(problem_of(13), few, 1);
+  EXPECT_EQ(multiplying_warpgroups(problem_of(13), 1), 1);
+  EXPECT_EQ(multiplying_warpgroups(problem_of(65), 1), 2);
+  EXPECT_EQ(layout.a_block_bytes, 16 * 128);  // 13 rows in whole groups of 8: what the swizzle repeats after
+  EXPECT_EQ(layout.b_offset, few.stage_blocks * layout.a_block_bytes);
   EXPECT_EQ(layout.stage_bytes % 1024, 0);  // stages are aligned for it, too
-  EXPECT_GE(layout.stage_bytes, std::int64_t{64} * 128);  // one WGMMA reads 64 rows of A
-  EXPECT_GT(few.stages, make_plan(plan_of(65), 1, multiprocessors).stages);
-  EXPECT_EQ(multiplying_warpgroups(plan_of(65), 1), 2);
+  // One WGMMA reads 64 rows of A: of the last k-block, too, within the stage.
+  EXPECT_LE((few.stage_blocks - 1) * layout.a_block_bytes + 64 * 128, layout.stage_bytes);
+  EXPECT_GT(few.stages * few.stage_blocks, more.stages * more.stage_blocks);
+}
+
+TEST(GemmPlan, NarrowTilesLoadTwoBlocksAtOnce) {
+  const auto blocks = [](Operation operation, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return make_plan(make_problem(operation, m, n, k), 2, multiprocessors).stage_blocks;
+  };
+  EXPECT_EQ(blocks(Operation::all_reduce, 16, 8192, 8192), 2);
+  EXPECT_EQ(blocks(Operation::all_reduce, 16, 8192, 8192 + 64 * 2), 1);  // 4160 on each rank: 65 blocks of 64
+  EXPECT_EQ(blocks(Operation::all_reduce, 256, 8192, 8192), 1);          // tiles of 128 columns
+  EXPECT_EQ(blocks(Operation::all_gather, 64, 8192, 8192), 1);           // rows may arrive block by block
+  for (const int refused : {-1, 3}) {
+    EXPECT_THAT(refusal(make_problem(Operation::gemm, 64, 4096, 4096), 1,
+                        [refused](Plan& plan) { plan.stage_blocks = refused; }),
+                HasSubstr("stage_blocks is " + std::to_string(refused) + ": it must be 0, 1 or 2"));
+  }
+}
+
+/// 48 KiB a stage with two blocks, 24 with one.
+TEST(GemmPlan, StagesThatWereAskedForDecideHowManyBlocksTheyHold) {
+  const Problem problem = make_problem(Operation::gemm, 1024, 1024, 1024);
+  Plan plan;
+  plan.tile_columns = 64;
+  plan.cluster_rows = 1;
+  const auto with_stages = [&](int stages) {
+    plan.stages = stages;
+    return complete_plan(problem, plan, 1, multiprocessors);
+  };
+  const int most = with_stages(0).stages;
+  EXPECT_EQ(most, 4);
+  EXPECT_EQ(with_stages(0).stage_blocks, 2);
+  for (int stages = 2; stages <= 9; ++stages) {
+    const Plan complete = with_stages(stages);
+    EXPECT_EQ(complete.stage_blocks, stages <= most ? 2 : 1) << stages;
+    EXPECT_EQ(complete.stages, stages);
+    EXPECT_LE(shared_layout(problem, complete, 1).bytes, shared_memory_limit);
+  }
+  plan.stage_blocks = 2;  // asked for, too: it is for the caller to choose
+  EXPECT_THROW(static_cast<void>(with_stages(most + 1)), InputError);
+  plan.stage_blocks = 1;
+  EXPECT_EQ(with_stages(2).stage_blocks, 1);
+}
+
+TEST(GemmPlan, EditsOfACompletePlanLeaveBlocksThatArePossible) {
+  const Problem problem = make_problem(Operation::all_reduce, 16, 8192, 8192);
+  const Plan narrow = make_plan(problem, 2, multiprocessors);
+  ASSERT_EQ(narrow.stage_blocks, 2);
+  const auto blocks_after = [&](auto change) {
+    Plan plan = narrow;
+    change(plan);
+    return complete_plan(problem, plan, 2, multiprocessors).stage_blocks;
+  };
+  EXPECT_EQ(blocks_after([](Plan&) {}), 2);
+  EXPECT_EQ(blocks_after([](Plan& plan) { plan.tile_columns = 128; }), 1);
+  EXPECT_EQ(blocks_after([](Plan& plan) {
+              plan.cluster_rows = 2;  // shares B
+              plan.stages = 0;
+              plan.issuers = 0;
+              plan.staging_over_ring = -1;
+            }),
+            1);
+  // The same plan for half a k-block more.
+  EXPECT_EQ(
+      complete_plan(make_problem(Operation::all_reduce, 16, 8192, 8192 + 64), narrow, 2, multiprocessors).stage_blocks,
+      1);
+}
+
+TEST(GemmPlan, TwoWarpsPushWhereFewWavesWaitForRows) {
+  const auto push_warps = [](std::int64_t m) {
+    return make_plan(make_problem(Operation::all_gather, m, 8192, 8192), 2, multiprocessors).push_warps;
+  };
+  EXPECT_EQ(push_warps(1024), 2);
+  EXPECT_EQ(push_warps(16384), 1);
+  EXPECT_EQ(make_plan(make_problem(Operation::reduce_scatter, 1024, 8192, 8192), 2, multiprocessors).push_warps, 1);
+  EXPECT_THAT(
+      refusal(make_problem(Operation::all_gather, 4096, 4096, 4096), 2, [](Plan& plan) { plan.push_warps = 3; }),
+      HasSubstr("push_warps is 3: it must be 0, 1 or 2"));
+}
+
+/// The second one stores results later. Two waves with half a tile staged, or less: on two ranks the push of 32 MiB
+/// ends before the first tile is multiplied, on eight ranks that of 7 x 16 MiB takes three times as long.
+TEST(GemmPlan, AWarpThatStoresPushesOnlyWhereNoResultWaitsForIt) {
+  const Problem two_ranks = make_problem(Operation::all_gather, 4096, 4096, 8192);
+  EXPECT_EQ(make_plan(two_ranks, 2, multiprocessors).staging_chunks, 1);
+  EXPECT_EQ(make_plan(two_ranks, 2, multiprocessors).push_warps, 2);
+  const Problem eight_ranks = make_problem(Operation::all_gather, 8192, 8192, 8192);
+  const Plan planned = make_plan(eight_ranks, 8, multiprocessors);
+  ASSERT_EQ(planned.staging_chunks, 1);
+  EXPECT_EQ(planned.push_warps, 1);
+  const auto push_warps = [&](int staging_chunks, int asked_for) {
+    Plan plan = planned;
+    plan.staging_chunks = staging_chunks;
+    plan.stages = 0;
+    plan.push_warps = asked_for;
+    return complete_plan(eight_ranks, plan, 8, multiprocessors).push_warps;
+  };
+  EXPECT_EQ(push_warps(3, 0), 1);
+  EXPECT_EQ(push_warps(4, 0), 2);  // a whole tile
+  EXPECT_EQ(push_warps(1, 2), 2);
+  // A slower push: the same problem on two ranks, pieces four times as far apart.
+  Plan slow = make_plan(two_ranks, 2, multiprocessors);
+  slow.push_warps = 0;
+  slow.push_interval_ns *= 4;
+  EXPECT_EQ(complete_plan(two_ranks, slow, 2, multiprocessors).push_warps, 1);
 }
 
 TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {

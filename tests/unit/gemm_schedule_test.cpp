@@ -170,7 +170,9 @@ class ReductionRun {
   ReductionRun(const gemm::Problem& problem, const Plan& plan, int world, int clusters) : clusters_(clusters) {
     for (int rank = 0; rank < world; ++rank) {
       layouts_.push_back(gemm::make_layout(problem, plan, rank, world));
-      arrived_.emplace_back(static_cast<std::size_t>(layouts_.back().tile_flags), false);
+      // The data of an exchange are their own flags, as many from each source as there are half tiles.
+      arrived_.emplace_back(
+          static_cast<std::size_t>(layouts_.back().tile_flags + world * layouts_.back().exchange_half_tiles), false);
       for (int cluster = 0; cluster < clusters; ++cluster) {
         next_.push_back(cluster);
       }
@@ -190,7 +192,8 @@ class ReductionRun {
     const gemm::Layout& layout = layout_of(worker);
     for (int cta = 0; cta < ctas(layout); ++cta) {
       const GemmTile tile = layout.schedule.tile(next_[worker], cta);
-      if (tile.inside && layout.targets[static_cast<std::size_t>(tile.region)].reduce != 0 &&
+      const kernels::GemmRegionTarget& target = layout.targets[static_cast<std::size_t>(tile.region)];
+      if (tile.inside && (target.reduce != 0 || target.exchange != 0) &&
           !partials_are_here(layout, tile, rank_of(worker))) {
         return false;
       }
@@ -232,7 +235,8 @@ class ReductionRun {
       for (int peer = 0; peer < static_cast<int>(layouts_.size()) && tile.inside; ++peer) {
         const bool told = of_exchange ? target.exchange != 0 && peer != rank_of(worker) : target.signal_rank == peer;
         for (int half = 0; half < 2 && told; ++half) {
-          const std::int64_t flag = target.signal_begin + half_tile(layout.schedule, tile, half);
+          const std::int64_t begin = of_exchange ? rank_of(worker) * layout.exchange_half_tiles : target.signal_begin;
+          const std::int64_t flag = begin + half_tile(layout.schedule, tile, half);
           arrived_[static_cast<std::size_t>(peer)][static_cast<std::size_t>(flag)] = true;
         }
       }
@@ -288,7 +292,7 @@ TEST(GemmSchedule, ReductionsEndForEveryNumberOfClusters) {
       plan.group_rows = random.between(1, 8);
       plan.all_reduce = random.between(0, 1) == 0 ? AllReduceAlgorithm::one_shot : AllReduceAlgorithm::two_shot;
       if (operation == gemm::Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot) {
-        plan.tile_columns = 128;  // the narrowest tiles exchange few rows without flags
+        plan.tile_columns = 128;  // not 256
       }
       const Cluster cluster = cluster_shapes[random.between(0, 2)];
       plan.cluster_rows = cluster.rows;

@@ -40,11 +40,9 @@ void raise_flags_of_peers(std::vector<std::uint32_t>& pad) {
 
 std::string why_no_local_twin(const Gemm& gemm, int world) {
   const gemm::Layout layout = gemm::make_layout(gemm.problem(), gemm.plan(), 0, world);
-  const bool in_registers =
-      std::any_of(layout.targets.begin(), layout.targets.end(),
-                  [](const kernels::GemmRegionTarget& target) { return target.in_registers != 0; });
-  return in_registers ? "the exchange through registers waits for data with the number of this very call, which only a "
-                        "running peer can send"
+  const bool in_registers = std::any_of(layout.targets.begin(), layout.targets.end(),
+                                        [](const kernels::GemmRegionTarget& target) { return target.exchange != 0; });
+  return in_registers ? "the exchange through registers takes every slot once, and only a running peer fills it again"
                       : "";
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "bench/statistics.hpp"
@@ -16,6 +18,9 @@ using cuda::check;
 using cuda::CurrentDevice;
 
 constexpr double trial_us = 15000;
+/// Before each trial, as long as it takes. Long GEMMs are bound by power: without a rest the clock that a variant gets
+/// depends on what ran before it, and two programs that measure different variants cannot be compared.
+constexpr std::chrono::microseconds rest{15000};
 constexpr int least_replays = 3;
 constexpr int most_replays = 500;
 constexpr int estimate_replays = 5;
@@ -237,6 +242,7 @@ CapturedVariant::~CapturedVariant() = default;
 CapturedVariant::CapturedVariant(CapturedVariant&&) noexcept = default;
 
 double CapturedVariant::run_trial(const Ranks& ranks, StartGate& gate) const {
+  std::this_thread::sleep_for(rest);
   const double longest_us = graphs_->microseconds(ranks, gate);
   variant_.check();
   return longest_us / replays_;

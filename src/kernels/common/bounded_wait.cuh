@@ -40,7 +40,8 @@ __device__ inline void raise_abort(const WaitContext& context) {
 
 __device__ inline void report_expiry(const WaitContext& context, const WaitTarget& target, std::uint32_t expected,
                                      std::uint32_t observed, std::uint64_t waited_ns, bool told) {
-  if (atomicCAS_system(&context.report->raised, 0U, 1U) == 0U) {
+  // A look first: where many threads give up, each further exchange would take its turn at the host's memory.
+  if (load_relaxed(&context.report->raised) == 0U && atomicCAS_system(&context.report->raised, 0U, 1U) == 0U) {
     WaitReport* report = context.report;
     report->site = static_cast<std::uint32_t>(target.site);
     report->rank = context.rank;

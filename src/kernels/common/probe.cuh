@@ -20,24 +20,27 @@ struct ProbeState {
 
 /// The product's kernels: nothing is compiled in.
 struct NoProbe {
-  __device__ NoProbe(const ProbeParameters&, ProbeState*, std::int32_t, SpanRole) {}
-  __device__ void start() {}
+  __device__ NoProbe(ProbeState*, SpanRole) {}
+  __device__ static void start_all(const ProbeParameters&, ProbeState*, std::int32_t) {}
   __device__ void begin() {}
   __device__ void end(SpanKind, std::int32_t) {}
   __device__ void delay() {}
 };
 
-/// The instrumented instantiation. One object a role; its thread starts it and uses it.
+/// The instrumented instantiation. One object a role, used by one thread.
 class RecordingProbe {
  public:
-  __device__ RecordingProbe(const ProbeParameters& parameters, ProbeState* states, std::int32_t block, SpanRole role)
-      : parameters_(parameters), state_(states[static_cast<std::int32_t>(role)]), block_(block), role_(role) {}
+  __device__ RecordingProbe(ProbeState* states, SpanRole role) : state_(states[static_cast<std::int32_t>(role)]) {}
 
-  __device__ void start() {
-    state_.parameters = &parameters_;
-    state_.slot = block_ * span_roles + static_cast<std::int32_t>(role_);
-    state_.count = 0;
-    state_.random = parameters_.delay_seed + static_cast<std::uint32_t>(state_.slot) * 0x9E3779B9U;
+  /// Before the first use of any of a CTA's probes.
+  __device__ static void start_all(const ProbeParameters& parameters, ProbeState* states, std::int32_t block) {
+    for (std::int32_t role = 0; role < span_roles; ++role) {
+      ProbeState& state = states[role];
+      state.parameters = &parameters;
+      state.slot = block * span_roles + role;
+      state.count = 0;
+      state.random = parameters.delay_seed + static_cast<std::uint32_t>(state.slot) * 0x9E3779B9U;
+    }
   }
 
   __device__ void begin() { state_.begin_ns = global_nanoseconds(); }
@@ -67,10 +70,7 @@ class RecordingProbe {
   }
 
  private:
-  const ProbeParameters& parameters_;
   ProbeState& state_;
-  const std::int32_t block_;
-  const SpanRole role_;
 };
 
 }  // namespace xstage::kernels

@@ -14,7 +14,13 @@ namespace xstage::kernels {
 [[nodiscard]] CUtensorMap matrix_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows,
                                      std::int64_t pitch = 0);
 
-/// The same for fp32, in boxes of box_rows x 32 columns.
+/// The same for loads of `box_blocks` blocks of 64 columns at once: coordinates are 0, the row, the block. In shared
+/// memory one block's box_rows x 64 follow those of the one before. Columns are a multiple of 64: beyond the last block
+/// lies the next row.
+[[nodiscard]] CUtensorMap blocked_matrix_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows,
+                                             int box_blocks);
+
+/// The same as matrix_map for fp32, in boxes of box_rows x 32 columns.
 [[nodiscard]] CUtensorMap wide_matrix_map(const void* address, std::int64_t rows, std::int64_t columns, int box_rows,
                                           std::int64_t pitch = 0);
 

@@ -11,7 +11,8 @@ const char* site_text(std::uint32_t site) {
     case WaitSite::peer_entry:
       return "peer entry (the peer has not started this call: was it launched on every rank, in the same order?)";
     case WaitSite::partial_tile:
-      return "partial tile (the peer's partial sums of a half tile have not arrived)";
+      return "partial tile (the peer's partial sums of a half tile have not arrived: was the operation launched on "
+             "every rank, in the same order?)";
     case WaitSite::gathered_chunk:
       return "gathered chunk (the peer's rows have not arrived)";
     case WaitSite::peer_done:

@@ -90,11 +90,7 @@ __global__ void gate_kernel(const __grid_constant__ GemmLaunch launch) {
   const std::uint32_t epoch = load_relaxed(own_signal(launch, SignalPad::epochs));
   const WaitContext waits = wait_context(launch);
   post_entries(launch, epoch);
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank) {
-      await_peer_entry(launch, waits, peer, epoch, 0);
-    }
-  }
+  for_each_peer(launch, [&](std::int32_t peer) { await_peer_entry(launch, waits, peer, epoch, 0); });
 }
 
 }  // namespace

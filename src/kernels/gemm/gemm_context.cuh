@@ -49,6 +49,7 @@ struct GemmContext {
   std::uint32_t epoch;  // number of this call, valid when epoch_known is 1
   std::uint32_t epoch_known;
   std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
+  std::uint32_t may_exchange;    // 1: peers have emptied the slots of this call; 2: a wait of the exchange was given up
 };
 
 /// A CTA's shared memory:
@@ -65,7 +66,8 @@ class SharedMemory {
   __device__ explicit SharedMemory(const GemmLaunch& launch) : launch_(launch) {}
 
   [[nodiscard]] __device__ OperandRing ring() const {
-    return {base(), launch_.stage_bytes, launch_.b_offset, launch_.stages, barriers().full, barriers().empty};
+    return {base(),           launch_.stage_bytes, launch_.stage_blocks, launch_.a_half_bytes, launch_.a_block_bytes,
+            launch_.b_offset, launch_.stages,      barriers().full,      barriers().empty};
   }
   [[nodiscard]] __device__ char* chunk(int half, std::int32_t index) const {
     return base() + launch_.staging_offset + (half * launch_.staging + index) * chunk_bytes;
@@ -97,6 +99,27 @@ class SharedMemory {
 
 __device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint32_t word) {
   return launch.signals[launch.rank] + word;
+}
+
+/// Whether test(peer) holds for all ranks but this one, in rank order; the first for which it does not is the last.
+template <class Test>
+__device__ inline bool every_peer(const GemmLaunch& launch, Test&& test) {
+#pragma unroll 1
+  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
+    if (peer != launch.rank && !test(peer)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// function(peer) for all ranks but this one, in rank order.
+template <class Function>
+__device__ inline void for_each_peer(const GemmLaunch& launch, Function&& function) {
+  every_peer(launch, [&](std::int32_t peer) {
+    function(peer);
+    return true;
+  });
 }
 
 /// Where the number of this call stands. Each CTA keeps its own word, so that no CTA has to wait for the last one to
@@ -149,24 +172,17 @@ __device__ inline bool await_peer_entry(const GemmLaunch& launch, const WaitCont
 /// After a wait that was given up nothing may be stored there.
 __device__ inline bool await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
                                          std::uint32_t lag) {
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank && !await_peer_entry(launch, context.waits, peer, epoch, lag)) {
-      return false;
-    }
-  }
-  return true;
+  return every_peer(launch,
+                    [&](std::int32_t peer) { return await_peer_entry(launch, context.waits, peer, epoch, lag); });
 }
 
 /// Tells all peers that this rank has entered call `epoch`: everything before it in the stream is finished.
 __device__ inline void post_entries(const GemmLaunch& launch, std::uint32_t epoch) {
   fence_release();
-#pragma unroll 1
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank) {
-      store_relaxed(
-          launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank), epoch);
-    }
-  }
+  for_each_peer(launch, [&](std::int32_t peer) {
+    store_relaxed(launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
+                  epoch);
+  });
 }
 
 /// Programmatic launches overlap with the kernel before them in the stream: what touches memory comes after this. Each

@@ -4,7 +4,7 @@
 //
 //   warpgroup 0, four helpers of one thread each        warpgroups 1 and 2
 //     warp 0  loader: operands into the ring              multiply rows 0-63 and 64-127 of the tile,
-//     warp 1  stores of warpgroup 1                       stage the result in bf16, go on with the next tile
+//     warp 1  stores of warpgroup 1; may push, too        stage the result in bf16, go on with the next tile
 //     warp 2  stores of warpgroup 2
 //     warp 3  pushes the own shard (all-gather)
 //
@@ -16,8 +16,6 @@
 // and the staging chunks are both full. Staging for a whole tile (four chunks of 64 columns) costs one stage of the
 // ring.
 
-#include <cstddef>
-
 #include "kernels/gemm/gemm_context.cuh"
 #include "kernels/gemm/loader.cuh"
 #include "kernels/gemm/multiply.cuh"
@@ -25,6 +23,11 @@
 #include "kernels/gemm/store_warp.cuh"
 
 namespace xstage::kernels {
+
+/// The last two warps have fewer barriers to set up, and time for the rest.
+inline constexpr std::uint32_t prefetching_warp = 2 * max_staging + 2;
+inline constexpr std::uint32_t context_warp = prefetching_warp + 1;
+static_assert(context_warp < gemm_threads / 32);
 
 /// One thread of each warp sets up its share of the barriers. Their instruction takes one address a warp: with a
 /// barrier for each lane the compiler loops over the lanes, and the 66 barriers took two microseconds.
@@ -74,13 +77,11 @@ __device__ inline void announce_call(const GemmLaunch& launch, const GemmPlace& 
 __device__ inline void await_peers_done(const GemmLaunch& launch, const GemmPlace& place, std::uint32_t epoch) {
   const GemmContext& context = SharedMemory(launch).context();
   const auto store_warps = static_cast<std::uint32_t>(2 * place.blocks);
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank) {
-      wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, epoch},
-                    own_signal(launch, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                    epoch * store_warps);
-    }
-  }
+  for_each_peer(launch, [&](std::int32_t peer) {
+    wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, epoch},
+                  own_signal(launch, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
+                  epoch * store_warps);
+  });
 }
 
 /// A rank that came when the others had given up may have waited for nothing; it must not take its results for good.
@@ -126,9 +127,20 @@ __device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& pla
     enter_call(launch, place);
     return;
   }
-  PushWarp<Probe> push(launch, place);
+  PushWarp<Probe> push(launch, place, 0, SpanRole::push);
   push.load_first();
   enter_call(launch, place);
+  push.run();
+}
+
+/// A store warp that pushes before its first tile is multiplied.
+template <class Probe>
+__device__ inline void help_to_push(const GemmLaunch& launch, const GemmPlace& place) {
+  if (launch.gather.push == 0 || launch.world == 1 || launch.gather.push_warps < 2) {
+    return;
+  }
+  PushWarp<Probe> push(launch, place, 1, SpanRole::store_first);
+  push.load_first();
   push.run();
 }
 
@@ -145,6 +157,7 @@ __device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& pla
   switch (warp) {
     case 1:
       announce_call(launch, place);
+      help_to_push<Probe>(launch, place);
       StoreWarp<TileColumns, Probe>(launch, place, 0).run();
       leave_call(launch, place);
       break;
@@ -185,16 +198,19 @@ __device__ inline void wait_for_cluster() {
 }
 
 /// Barriers, context and tensor maps, all of which concern this CTA alone: before the kernel before this one has ended.
-__device__ inline void set_up(const GemmLaunch& launch, std::uint32_t warp) {
+template <class Probe>
+__device__ inline void set_up(const GemmLaunch& launch, std::int32_t block, std::uint32_t warp) {
   if (cute::elect_one_sync() == 0U) {
     return;
   }
-  if (warp == 10U) {  // the last two warps have fewer barriers
+  if (warp == prefetching_warp) {
     cute::prefetch_tma_descriptor(&launch.a);
     cute::prefetch_tma_descriptor(&launch.b);
     cute::prefetch_tma_descriptor(&launch.output[0]);
-  } else if (warp == 11U) {
-    SharedMemory(launch).context() = {wait_context(launch), 0, 0, 0};
+  } else if (warp == context_warp) {
+    const SharedMemory shared(launch);
+    shared.context() = {wait_context(launch), 0, 0, 0, 0};
+    Probe::start_all(launch.probe, shared.probes(), block);
   }
   initialise_barriers(launch, warp);
 }
@@ -204,7 +220,7 @@ template <int TileColumns, bool Transforms, class Probe>
 __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
   // From one lane to all: the compiler then knows that a warp agrees on it.
   const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
-  set_up(launch, warp);
+  set_up<Probe>(launch, block, warp);
   const GemmPlace place = place_of(launch, block, blocks);
   // By all threads, though the loader alone needs it: in a branch the compiler would not know that they agree.
   schedule::GemmTile first{};

@@ -32,9 +32,7 @@ struct GemmRegionTarget {
   std::int32_t signal_rank;    // whom to tell about each half tile, -1: nobody
   std::uint32_t signal_begin;  // first half-tile flag there
   std::int32_t reduce;         // 1: add the slots of all other ranks first
-  std::int32_t exchange;       // 1: before that, the own partial sums go to all peers, each of which does the same
-  std::int32_t final_map;      // exchange: HeapMaps::output of the sum
-  std::int32_t in_registers;   // 1: the exchange goes from registers to registers
+  std::int32_t exchange;       // 1: add the partial sums of all other ranks, and send them the own ones, in registers
   std::int32_t wide;           // 1: partial sums of this region travel in fp32
   std::int32_t raw;            // 1: a partial sum, which leaves without bias and activation
   std::int32_t gather_rank;    // whose rows these are when they arrive in chunks, -1: local
@@ -60,8 +58,9 @@ struct GatherParameters {
   std::int32_t chunk_depth;  // multiple of the k-block
   std::int32_t row_chunks;   // chunks along the rows of the largest shard
   std::int32_t depth_chunks;
-  std::int32_t push;     // 1: this kernel pushes its own shard; 0: the copy engine does
-  std::int32_t buffers;  // gathered operands: 2 alternate, so that nobody waits for a peer before the first push
+  std::int32_t push;        // 1: this kernel pushes its own shard; 0: the copy engine does
+  std::int32_t push_warps;  // of each CTA: 1 or 2
+  std::int32_t buffers;     // gathered operands: 2 alternate, so that nobody waits for a peer before the first push
 };
 
 }  // namespace xstage::kernels

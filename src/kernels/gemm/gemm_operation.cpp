@@ -188,7 +188,7 @@ class Gemm::State {
     cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
     cuda::check(cudaMemset(heap_.local(signals_), 0, signals_.bytes), "clearing signals");
     if (layout_.exchange_bytes > 0) {
-      cuda::check(cudaMemset(heap_.local(exchange_), 0, exchange_.bytes), "clearing the exchange");
+      cuda::check(cudaMemset(heap_.local(exchange_), 0xFF, exchange_.bytes), "emptying the slots of the exchange");
     }
     const std::vector<std::uint32_t> first_epochs(SignalPad::most_blocks, 1U);
     cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epochs, first_epochs.data(),
@@ -268,6 +268,7 @@ class Gemm::State {
     if (layout_.exchange_bytes > 0) {
       const PeerView exchange = heap_.view(exchange_);
       std::copy_n(exchange.base, heap_.world(), launch_.exchange);
+      launch_.exchange_half_tiles = static_cast<std::int32_t>(layout_.exchange_half_tiles);
     }
     launch_.schedule = layout_.schedule;
     launch_.plain = layout_.plain ? 1 : 0;
@@ -310,6 +311,10 @@ class Gemm::State {
     const gemm::SharedLayout shared = gemm::shared_layout(problem_, plan_, heap_.world());
     launch_.stages = plan_.stages;
     launch_.stage_bytes = static_cast<std::int32_t>(shared.stage_bytes);
+    launch_.stage_blocks = plan_.stage_blocks;
+    launch_.tile_stages = launch_.depth_blocks / plan_.stage_blocks;
+    launch_.a_half_bytes = static_cast<std::int32_t>(shared.a_half_bytes);
+    launch_.a_block_bytes = static_cast<std::int32_t>(shared.a_block_bytes);
     launch_.b_offset = static_cast<std::int32_t>(shared.b_offset);
     launch_.staging_offset = static_cast<std::int32_t>(shared.staging_offset);
     launch_.push_offset = static_cast<std::int32_t>(shared.push_offset);
@@ -318,7 +323,7 @@ class Gemm::State {
     launch_.warpgroups = gemm::multiplying_warpgroups(problem_, heap_.world());
     launch_.load_bytes =
         ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
-        kernels::gemm_tile_depth * 2;
+        kernels::gemm_tile_depth * 2 * plan_.stage_blocks;
   }
 
   void check_operands(const Operands& operands) const {
@@ -347,13 +352,19 @@ class Gemm::State {
     return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
   }
 
+  [[nodiscard]] CUtensorMap operand_map(const void* address, const gemm::MatrixShape& shape, int box_rows) const {
+    return plan_.stage_blocks > 1
+               ? kernels::blocked_matrix_map(address, shape.rows, shape.columns, box_rows, plan_.stage_blocks)
+               : kernels::matrix_map(address, shape.rows, shape.columns, box_rows);
+  }
+
   void make_operand_maps(const Operands& operands) {
     using kernels::matrix_map;
     // A rank without rows still takes part; its maps must be valid, and are never used for data.
     const void* a = operands.a != nullptr ? operands.a : operands.b;
     const void* output = operands.output != nullptr ? operands.output : operands.b;
-    launch_.a = matrix_map(a, layout_.a.rows, layout_.a.columns, rows_of_a_load());
-    launch_.b = matrix_map(operands.b, layout_.b.rows, layout_.b.columns, rows_of_b_load());
+    launch_.a = operand_map(a, layout_.a, rows_of_a_load());
+    launch_.b = operand_map(operands.b, layout_.b, rows_of_b_load());
     launch_.push_input = matrix_map(a, layout_.a.rows, layout_.a.columns, kernels::push_rows);
     for (std::size_t region = 0; region < layout_.local_outputs.size(); ++region) {
       const gemm::LocalOutput& part = layout_.local_outputs[region];

@@ -56,6 +56,10 @@ struct GemmLaunch {
   std::uint32_t push_interval_ns;   // the same between two pieces that a CTA pushes
   std::int32_t plain;               // 1: nothing happens between sum and store in any region
   std::int32_t stage_bytes;         // of the operand ring
+  std::int32_t stage_blocks;        // k-blocks of a stage: 1 or 2
+  std::int32_t tile_stages;         // that a tile fills
+  std::int32_t a_half_bytes;        // from the first 64 rows of A to the others in a stage
+  std::int32_t a_block_bytes;       // from one k-block of A to the next
   std::int32_t b_offset;            // of B in a stage, behind A
   std::int32_t load_bytes;          // that the loads of a stage bring: fewer than it holds if A has few rows
   std::int32_t warpgroups;          // that multiply: 1 if no tile has more than 64 rows
@@ -77,6 +81,7 @@ struct GemmLaunch {
 
   std::uint32_t* signals[max_world];  // signal pad of every rank
   char* exchange[max_world];          // slots of the exchange through registers, see exchange.cuh
+  std::int32_t exchange_half_tiles;   // of one source
   std::uint64_t time_out_ns;
   WaitReport* report;
   ProbeParameters probe;

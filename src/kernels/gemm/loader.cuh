@@ -118,7 +118,7 @@ struct TileOperands {
   std::int32_t b_row;
 };
 
-/// Loads one k-block: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to
+/// Loads one stage: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to
 /// both. Narrow tiles are multiplied in 0.13 us a k-block, so each read of a parameter counts: they are kept in
 /// registers.
 template <int TileColumns>
@@ -127,10 +127,11 @@ class StageLoads {
   __device__ StageLoads(const GemmLaunch& launch, std::int32_t rank_in_cluster)
       : b_(&launch.b),
         bytes_(static_cast<std::uint32_t>(launch.load_bytes)),
+        blocks_(launch.stage_blocks),
         sharing_(sharing_of(launch)),
         b_offset_(launch.b_offset) {
     if (sharing_ == Sharing::a) {
-      a_offset_ = rank_in_cluster * (Stage<TileColumns>::a_bytes / 2);
+      a_offset_ = rank_in_cluster * launch.a_half_bytes;
       a_rows_ = rank_in_cluster * (gemm_tile_rows / 2);
     } else if (sharing_ == Sharing::b) {
       b_offset_ += rank_in_cluster * (Stage<TileColumns>::b_bytes / 2);
@@ -138,11 +139,34 @@ class StageLoads {
     }
   }
 
-  __device__ void load(const TileOperands& operands, std::int32_t depth, TransactionBarrier& full, char* stage) const {
-    auto* barrier = reinterpret_cast<std::uint64_t*>(&full);
+  /// Stage `number` of a tile.
+  __device__ void load(const TileOperands& operands, std::int32_t number, TransactionBarrier& full, char* stage) const {
+    full.arrive_and_expect_tx(bytes_);
+    if (MainLoop<TileColumns>::most_blocks > 1 && blocks_ > 1) {
+      load_blocks(operands, number * blocks_, reinterpret_cast<std::uint64_t*>(&full), stage);
+    } else {
+      load_block(operands, number * gemm_tile_depth, reinterpret_cast<std::uint64_t*>(&full), stage);
+    }
+  }
+
+ private:
+  /// Several k-blocks from `block` on. B of different CTAs is not shared: a half of its rows would lie apart from the
+  /// other in shared memory.
+  __device__ void load_blocks(const TileOperands& operands, std::int32_t block, std::uint64_t* barrier,
+                              char* stage) const {
+    if (sharing_ == Sharing::a) {
+      cute::SM90_TMA_LOAD_MULTICAST_3D::copy(operands.a, barrier, both, keep, stage + a_offset_, 0,
+                                             operands.a_row + a_rows_, block);
+    } else {
+      cute::SM90_TMA_LOAD_3D::copy(operands.a, barrier, keep, stage, 0, operands.a_row, block);
+    }
+    cute::SM90_TMA_LOAD_3D::copy(b_, barrier, keep, stage + b_offset_, 0, operands.b_row, block);
+  }
+
+  __device__ void load_block(const TileOperands& operands, std::int32_t depth, std::uint64_t* barrier,
+                             char* stage) const {
     char* a = stage + a_offset_;
     char* b = stage + b_offset_;
-    full.arrive_and_expect_tx(bytes_);
     if (sharing_ == Sharing::a) {
       cute::SM90_TMA_LOAD_MULTICAST_2D::copy(operands.a, barrier, both, keep, a, depth, operands.a_row + a_rows_);
     } else {
@@ -155,7 +179,6 @@ class StageLoads {
     }
   }
 
- private:
   enum class Sharing { none, a, b };
 
   __device__ static Sharing sharing_of(const GemmLaunch& launch) {
@@ -170,6 +193,7 @@ class StageLoads {
 
   const CUtensorMap* b_;
   const std::uint32_t bytes_;
+  const std::int32_t blocks_;
   const Sharing sharing_;
   std::int32_t a_offset_ = 0;  // bytes in the stage
   std::int32_t a_rows_ = 0;    // of the tile
@@ -188,10 +212,8 @@ class Loader {
         shared_(launch),
         loads_(launch, place.rank_in_cluster),
         ring_(shared_.ring()),
-        depth_blocks_(launch.depth_blocks),
-        probe_(launch.probe, shared_.probes(), place.block, SpanRole::loader) {
-    probe_.start();
-  }
+        tile_stages_(launch.tile_stages),
+        probe_(shared_.probes(), SpanRole::loader) {}
 
   __device__ void run() {
     ArrivalGate gate(launch_, shared_.context());
@@ -223,26 +245,27 @@ class Loader {
   }
 
  private:
-  __device__ void load_block(const TileOperands& operands, std::int32_t block) {
+  __device__ void load_stage(const TileOperands& operands, std::int32_t number) {
     ring_.empty[position_.index].wait(position_.parity ^ 1U);
     probe_.delay();
-    loads_.load(operands, block * gemm_tile_depth, ring_.full[position_.index], ring_.stage(position_.index));
+    loads_.load(operands, number, ring_.full[position_.index], ring_.stage(position_.index));
     position_.advance(ring_.stages);
   }
 
   __device__ void load_tile(const TileOperands& operands) {
 #pragma unroll 1
-    for (std::int32_t block = 0; block < depth_blocks_; ++block) {
-      load_block(operands, block);
+    for (std::int32_t number = 0; number < tile_stages_; ++number) {
+      load_stage(operands, number);
     }
   }
 
+  /// Stages of tiles that arrive are single k-blocks.
   __device__ void load_arriving_tile(const TileOperands& operands, ArrivalGate& gate, const GemmRegionTarget& target,
                                      const schedule::GemmTile& tile) {
 #pragma unroll 1
-    for (std::int32_t block = 0; block < depth_blocks_; ++block) {
-      gate.pass(target, tile, block * gemm_tile_depth);
-      load_block(operands, block);
+    for (std::int32_t number = 0; number < tile_stages_; ++number) {
+      gate.pass(target, tile, number * gemm_tile_depth);
+      load_stage(operands, number);
     }
   }
 
@@ -262,7 +285,7 @@ class Loader {
   const SharedMemory shared_;
   const StageLoads<TileColumns> loads_;
   const OperandRing ring_;
-  const std::int32_t depth_blocks_;
+  const std::int32_t tile_stages_;
   Probe probe_;
   RingPosition position_;
 };

@@ -80,11 +80,15 @@ struct Stage {
   static constexpr int b_bytes = TileColumns * gemm_tile_depth * 2;
 };
 
-/// The ring in shared memory. With few rows its stages are smaller, and more.
+/// The ring in shared memory. With few rows its stages are smaller, and more. Narrow tiles have stages of two k-blocks:
+/// TMA begins a load each 0.1 us, and the two of a k-block would take longer than its multiplication.
 struct OperandRing {
   char* first;
   std::int32_t stage_bytes;
-  std::int32_t b_offset;  // of B in a stage
+  std::int32_t stage_blocks;   // k-blocks of a stage
+  std::int32_t a_half_bytes;   // from rows 0 - 63 of A to rows 64 - 127
+  std::int32_t a_block_bytes;  // from one k-block of A to the next
+  std::int32_t b_offset;       // of B in a stage
   std::int32_t stages;
   TransactionBarrier* full;
   ArrivalBarrier* empty;
@@ -136,22 +140,33 @@ struct MainLoop {
     }
   }
 
+  /// Most k-blocks of a stage.
+  static constexpr std::int32_t most_blocks = TileColumns == 64 ? 2 : 1;
+
   /// Multiplies all k-blocks of a tile. A stage is released one block late: WGMMA of the next block is then queued
   /// already.
   __device__ static void multiply(float (&accumulator)[accumulators], const OperandRing& ring, RingPosition& position,
                                   std::int32_t blocks, int row_half, std::uint32_t cluster_size) {
     std::int32_t previous = -1;
+    std::int32_t in_stage = 0;
     for (std::int32_t block = 0; block < blocks; ++block) {
-      ring.full[position.index].wait(position.parity);
+      if (in_stage == 0) {
+        ring.full[position.index].wait(position.parity);
+      }
       const char* stage = ring.stage(position.index);
-      multiply_block(accumulator, stage + row_half * (Stage<TileColumns>::a_bytes / 2), stage + ring.b_offset,
-                     block == 0);
-      if (previous >= 0) {
+      multiply_block(accumulator, stage + row_half * ring.a_half_bytes + in_stage * ring.a_block_bytes,
+                     stage + ring.b_offset + in_stage * Stage<TileColumns>::b_bytes, block == 0);
+      if (block > 0) {
         cute::warpgroup_wait<1>();
+      }
+      if (in_stage == 0 && previous >= 0) {
         release(ring.empty, previous, cluster_size);
       }
-      previous = position.index;
-      position.advance(ring.stages);
+      if (most_blocks == 1 || ++in_stage == ring.stage_blocks) {
+        in_stage = 0;
+        previous = position.index;
+        position.advance(ring.stages);
+      }
     }
     cute::warpgroup_wait<0>();
     release(ring.empty, previous, cluster_size);

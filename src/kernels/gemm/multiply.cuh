@@ -23,12 +23,7 @@ class MultiplyWarpgroup {
         place_(place),
         shared_(launch),
         half_(half),
-        probe_(launch.probe, shared_.probes(), place.block,
-               half == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {
-    if (leader()) {
-      probe_.start();
-    }
-  }
+        probe_(shared_.probes(), half == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {}
 
   __device__ void run() {
     if constexpr (Transforms) {
@@ -98,16 +93,10 @@ class MultiplyWarpgroup {
 
   /// From this rank's partial sums to those of all ranks, where the region asks for it.
   __device__ void sum_up(Accumulators accumulator, const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    if constexpr (TileColumns == 64) {
-      if (target.in_registers != 0) {
-        exchange_registers(accumulator, tile);
-        return;
-      }
-    }
     if constexpr (TileColumns < 256) {  // few rows have narrow tiles
       if (target.exchange != 0) {
-        stage(accumulator);          // to the peers
-        round_to_bf16(accumulator);  // as they see it: every rank adds up the same numbers
+        exchange_registers(accumulator, tile);
+        return;
       }
     }
     if (target.reduce != 0) {
@@ -170,17 +159,23 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// For few rows, see exchange.cuh. The sum starts from rank 0, as everywhere.
+  /// For few rows, see exchange.cuh. Every rank adds up the same numbers in the same order: from rank 0 on, its own
+  /// ones rounded as the peers see them.
   __device__ void exchange_registers(Accumulators accumulator, const schedule::GemmTile& tile) {
+    GemmContext& context = shared_.context();
     const std::int32_t rows = launch_.schedule.region(tile.region).rows - tile.row - 64 * half_;
-    const std::int32_t number = tile.column / TileColumns;
-    if (!tile.inside || !RegisterExchange<accumulators>::takes_part(rows)) {
+    if (!tile.inside || !RegisterExchange<accumulators>::takes_part(rows) || !may_exchange(context)) {
       return;
     }
-    const RegisterExchange<accumulators> exchange(launch_, shared_.context(), read_epoch(shared_.context()), number);
+    if (leader()) {
+      probe_.delay();
+    }
+    const RegisterExchange<accumulators> exchange(launch_, context, read_epoch(context),
+                                                  half_tile(launch_.schedule, tile, half_));
     exchange.send(accumulator);
     round_to_bf16(accumulator);
     float sum[accumulators] = {};
+#pragma unroll 1
     for (std::int32_t rank = 0; rank < launch_.world; ++rank) {
       if (rank == launch_.rank) {
 #pragma unroll
@@ -195,6 +190,15 @@ class MultiplyWarpgroup {
     for (int value = 0; value < static_cast<int>(accumulators); ++value) {
       accumulator[value] = sum[value];
     }
+  }
+
+  /// A store warp has looked, long before the first tile was multiplied; no wait for a peer has been given up since.
+  __device__ static bool may_exchange(const GemmContext& context) {
+    std::uint32_t state = 0;
+    do {
+      state = load_acquire_shared(&context.may_exchange);
+    } while (state == 0U);
+    return state == 1U;
   }
 
   template <bool Wide>

@@ -1,12 +1,15 @@
 #pragma once
 // Warp 3 of the GEMM kernel, in an all-gather by stores: sends the own shard to every peer, piece by piece, in the
-// order in which the peers' loaders need it.
+// order in which the peers' loaders need it. With two waves of tiles or fewer the arrival decides how long the call
+// takes, and warp 1, which has nothing to store yet, pushes every other piece (Plan::push_warps).
 //
 //   own shard [rows, k]  --TMA-->  8 KiB of shared memory  --TMA-->  gathered operand of every peer, then the chunk's
 //   flag
 //
 // All CTAs share the pieces, 8 KiB each, in intervals that keep the sum below the drain rate. Pieces of 16 KiB one
-// after the other made main loops 20% longer while the push lasted: the loader's operands queued behind them.
+// after the other made main loops 20% longer while the push lasted: the loader's operands queued behind them. Between a
+// piece's arrival and its flag lies a fence that queues behind the stores of all CTAs, 4 us: one warp alone sends a
+// piece each 5 us, 210 GB/s from 128 CTAs.
 
 #include "kernels/gemm/gemm_context.cuh"
 #include "kernels/gemm/loader.cuh"
@@ -38,29 +41,30 @@ __device__ inline PushPiece push_piece(const GatherParameters& gather, std::int3
           row_chunk * gather.depth_chunks + depth_chunk};
 }
 
-/// Pushes this CTA's share of the pieces; one is stored while the next one is loaded.
+/// One warp's share of the pieces of a CTA. A warp that pushes alone has two places in shared memory: one piece is
+/// loaded while the other leaves. Two warps have one place each, and load the next piece when the one before has been
+/// read; while one warp waits for the arrival of its piece, the other one sends.
 template <class Probe>
 class PushWarp {
  public:
-  __device__ PushWarp(const GemmLaunch& launch, const GemmPlace& place)
+  /// `which` of the CTA's push warps; what it does appears in the track of `role`.
+  __device__ PushWarp(const GemmLaunch& launch, const GemmPlace& place, std::int32_t which, SpanRole role)
       : launch_(launch),
         place_(place),
         shared_(launch),
         context_(shared_.context()),
-        probe_(launch.probe, shared_.probes(), place.block, SpanRole::push) {
-    probe_.start();
-  }
+        which_(which),
+        probe_(shared_.probes(), role) {}
 
   /// The own shard may be read at once.
   __device__ void load_first() {
-    first_ = next_inside(place_.block);
+    first_ = next_inside(place_.block + which_ * place_.blocks);
     if (exists(first_)) {
-      load(first_, 0);
+      load(first_);
     }
   }
 
-  /// The first piece is counted at once, since a peer may wait for it; further ones in pairs, since the fence before a
-  /// flag takes as long as the way of a piece, or longer.
+  /// A warp that pushes alone counts its first piece at once, since a peer may wait for it, and further ones in pairs.
   __device__ void run() {
     epoch_ = read_epoch(context_);
     if (!await_peers_entry(launch_, context_, epoch_, launch_.gather.buffers == 2 ? 1U : 0U)) {
@@ -69,14 +73,14 @@ class PushWarp {
     }
     take_turn();
     PushPiece piece = first_;
-    for (int together = 1; exists(piece); together = 2) {
+    for (std::int32_t together = 1; exists(piece); together = 3 - launch_.gather.push_warps) {
       piece = push_together(piece, together);
     }
   }
 
  private:
   /// Sends `most` pieces, 1 or 2, the first of which is loaded; counts them when they have arrived. The next one.
-  __device__ PushPiece push_together(const PushPiece& first, int most) {
+  __device__ PushPiece push_together(const PushPiece& first, std::int32_t most) {
     probe_.begin();
     PushPiece following = send_next(first);
     const bool two = most == 2 && exists(following);
@@ -97,16 +101,25 @@ class PushWarp {
 
   /// Sends a piece that is loaded, loads the one after it.
   __device__ PushPiece send_next(const PushPiece& piece) {
-    shared_.barriers().pushed[use_ % 2U].wait(use_ / 2U % 2U);
+    shared_.barriers().pushed[slot()].wait(launch_.gather.push_warps == 1 ? use_ / 2U % 2U : use_ % 2U);
     await_interval();
-    send(piece, use_ % 2U);
+    send(piece);
     ++use_;
-    const PushPiece following = next_inside(piece.number + place_.blocks);
+    const PushPiece following = next_inside(piece.number + launch_.gather.push_warps * place_.blocks);
     if (exists(following)) {
-      cute::tma_store_wait<1>();  // the piece before has left its place
-      load(following, use_ % 2U);
+      if (launch_.gather.push_warps == 1) {
+        cute::tma_store_wait<1>();  // the piece before has left its place
+      } else {
+        cute::tma_store_wait<0>();
+      }
+      load(following);
     }
     return following;
+  }
+
+  /// Place of the piece that comes next: a warp that pushes alone has both.
+  [[nodiscard]] __device__ std::uint32_t slot() const {
+    return launch_.gather.push_warps == 1 ? use_ % 2U : static_cast<std::uint32_t>(which_);
   }
 
   /// The first piece from `number` on that this CTA pushes and that is not beyond the shard.
@@ -114,23 +127,23 @@ class PushWarp {
     const std::int32_t depth = launch_.depth_blocks * gemm_tile_depth;
     PushPiece piece = push_piece(launch_.gather, number);
     while (piece.number < push_pieces(launch_.gather) && (piece.row >= launch_.own_rows || piece.depth >= depth)) {
-      piece = push_piece(launch_.gather, piece.number + place_.blocks);
+      piece = push_piece(launch_.gather, piece.number + launch_.gather.push_warps * place_.blocks);
     }
     return piece;
   }
 
-  __device__ void load(const PushPiece& piece, std::uint32_t slot) {
+  __device__ void load(const PushPiece& piece) {
     constexpr auto keep = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
-    TransactionBarrier& pushed = shared_.barriers().pushed[slot];
+    TransactionBarrier& pushed = shared_.barriers().pushed[slot()];
     pushed.arrive_and_expect_tx(push_piece_bytes);
     cute::SM90_TMA_LOAD_2D::copy(&launch_.push_input, reinterpret_cast<std::uint64_t*>(&pushed), keep,
-                                 shared_.piece(slot), piece.depth, piece.row);
+                                 shared_.piece(slot()), piece.depth, piece.row);
   }
 
   /// No CTA may end with a load under way.
   __device__ void await_first_load() {
     if (exists(first_)) {
-      shared_.barriers().pushed[0].wait(0);
+      shared_.barriers().pushed[slot()].wait(0);
     }
   }
 
@@ -141,24 +154,24 @@ class PushWarp {
   /// CTAs begin one after the other, in the order of their pieces. All at once, the first pieces of all would share the
   /// link, and the first chunk, which the peers wait for, would be as late as the last of them.
   __device__ void take_turn() {
-    const std::uint64_t interval = launch_.push_interval_ns;
-    next_ns_ = global_nanoseconds() +
-               interval * static_cast<std::uint64_t>(place_.block) / static_cast<std::uint64_t>(place_.blocks);
+    const auto blocks = static_cast<std::uint64_t>(place_.blocks);
+    const auto before = static_cast<std::uint64_t>(place_.block) + static_cast<std::uint64_t>(which_) * blocks;
+    next_ns_ = global_nanoseconds() + launch_.push_interval_ns * before / blocks;
   }
 
   /// Pieces keep below the drain rate, or the operands of the same multiprocessor queue behind them.
   __device__ void await_interval() {
     while (global_nanoseconds() < next_ns_) {
     }
-    next_ns_ = global_nanoseconds() + launch_.push_interval_ns;
+    next_ns_ = global_nanoseconds() + launch_.push_interval_ns * static_cast<std::uint64_t>(launch_.gather.push_warps);
   }
 
-  __device__ void send(const PushPiece& piece, std::uint32_t slot) {
+  __device__ void send(const PushPiece& piece) {
     const CUtensorMap* outputs = launch_.heap->gather_output[gather_buffer(launch_, epoch_)];
     probe_.delay();
     for (std::int32_t step = 1; step < launch_.world; ++step) {
       const std::int32_t peer = (launch_.rank + step) % launch_.world;
-      cute::SM90_TMA_STORE_2D::copy(&outputs[peer], shared_.piece(slot), piece.depth, piece.row);
+      cute::SM90_TMA_STORE_2D::copy(&outputs[peer], shared_.piece(slot()), piece.depth, piece.row);
     }
     cute::tma_store_arrive();
   }
@@ -176,9 +189,10 @@ class PushWarp {
   const GemmPlace place_;
   const SharedMemory shared_;
   const GemmContext& context_;
+  const std::int32_t which_;
   Probe probe_;
   PushPiece first_{};
-  std::uint32_t use_ = 0;  // of the two places
+  std::uint32_t use_ = 0;  // pieces sent
   std::uint64_t next_ns_ = 0;
   std::uint32_t epoch_ = 0;
 };

@@ -18,10 +18,7 @@ class StoreWarp {
         shared_(launch),
         context_(shared_.context()),
         half_(half),
-        probe_(launch.probe, shared_.probes(), place.block,
-               half == 0 ? SpanRole::store_first : SpanRole::store_second) {
-    probe_.start();
-  }
+        probe_(shared_.probes(), half == 0 ? SpanRole::store_first : SpanRole::store_second) {}
 
   __device__ void run() {
     if (launch_.world > 1) {
@@ -35,16 +32,15 @@ class StoreWarp {
       if (half_ == 1 && index == place_.cluster && target.gather_rank >= 0) {
         watch_arrivals(tile, target);
       }
-      if (!entered_ &&
-          (target.signal_rank >= 0 || target.output_copies > 1 || (target.exchange != 0 && target.in_registers == 0))) {
+      if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1)) {
         gave_up_ = !await_peers_entry(launch_, context_, epoch_, 0);
         entered_ = true;
       }
-      if (target.exchange != 0 && target.in_registers == 0) {
-        exchange_tile(tile, target);
-      } else {
-        move_tile(tile, target);
+      if (half_ == 0 && target.exchange != 0 && context_.may_exchange == 0U) {
+        const bool emptied = await_peers_entry(launch_, context_, epoch_, 1);
+        store_release_shared(&context_.may_exchange, emptied ? 1U : 2U);
       }
+      move_tile(tile, target);
     }
     finish();
   }
@@ -66,7 +62,7 @@ class StoreWarp {
   }
 
   __device__ void move_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    if (target.reduce != 0 && target.in_registers == 0) {
+    if (target.reduce != 0) {
       load_partials(tile, target);
     }
     store_tile(tile, target);
@@ -76,20 +72,6 @@ class StoreWarp {
     }
   }
 
-  /// All-reduce in one shot: partial sums to every peer, theirs from the slots, the sum into the own output.
-  __device__ void exchange_tile(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    store_tile(tile, target);
-    await_arrival();
-    for (std::int32_t step = 1; step < launch_.world; ++step) {
-      signal_tile(tile, target, (launch_.rank + step) % launch_.world);
-    }
-    load_partials(tile, target);
-    GemmRegionTarget own = target;
-    own.output_map = target.final_map;
-    own.output_copies = 1;
-    store_locally(tile, own);
-  }
-
   [[nodiscard]] __device__ const CUtensorMap* destination(const GemmRegionTarget& target, std::int32_t copy) const {
     return target.local_output != 0 ? &launch_.output[target.output_map]
                                     : &launch_.heap->output[target.output_map + copy];
@@ -97,24 +79,28 @@ class StoreWarp {
 
   __device__ void free_chunk(std::int32_t index) { shared_.barriers().vacant[half_][index].arrive(); }
 
-  /// Some rows of a chunk to every destination: one group of bulk stores.
-  __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target,
-                                      std::int32_t first_row, std::int32_t column) {
-    const char* source = chunk(used_.index) + first_row * chunk_columns * 2;
-    const std::int32_t row = tile.row + 64 * half_ + first_row;
-    for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
-      cute::SM90_TMA_STORE_2D::copy(destination(target, copy), source, column, row);
-    }
-    cute::tma_store_arrive();
+  /// First column of the tile in its output, and how many chunks leave: half of each behind a gate.
+  [[nodiscard]] __device__ std::int32_t output_column(const schedule::GemmTile& tile) const {
+    return tile.column >> launch_.epilogue.gated;
+  }
+  [[nodiscard]] __device__ std::int32_t leaving(std::int32_t chunks_of_tile) const {
+    return chunks_of_tile >> launch_.epilogue.gated;
   }
 
   /// Stores into local memory: as fast as they go. A chunk is free when the next one is under way.
   __device__ void store_locally(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
+    // What can be known before the tile is staged: these stores end a short call.
+    const CUtensorMap* map = destination(target, 0);
+    const std::int32_t row = tile.row + 64 * half_;
+    std::int32_t column = output_column(tile);
+    const std::int32_t end = column + leaving(chunks) * chunk_columns;
     std::int32_t before = -1;
-    for (int index = 0; index < chunks / shrink(); ++index) {
+#pragma unroll 1
+    for (; column < end; column += chunk_columns) {
       shared_.barriers().staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
-      store_rows_of_chunk(tile, target, 0, tile.column / shrink() + index * chunk_columns);
+      cute::SM90_TMA_STORE_2D::copy(map, chunk(used_.index), column, row);
+      cute::tma_store_arrive();
       if (launch_.staging == 1) {
         cute::tma_store_wait<0>();
         free_chunk(used_.index);
@@ -131,19 +117,33 @@ class StoreWarp {
     }
   }
 
+  /// Some rows of a chunk to every destination: one group of bulk stores.
+  __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target,
+                                      std::int32_t first_row, std::int32_t column) {
+    const char* source = chunk(used_.index) + first_row * chunk_columns * 2;
+    const std::int32_t row = tile.row + 64 * half_ + first_row;
+#pragma unroll 1
+    for (std::int32_t copy = 0; copy < target.output_copies; ++copy) {
+      cute::SM90_TMA_STORE_2D::copy(destination(target, copy), source, column, row);
+    }
+    cute::tma_store_arrive();
+  }
+
   /// Stores into a peer's memory, in small groups, spread over time. All at once a tile's 64 KiB fill the X-Stage, and
   /// what queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     const std::int32_t columns_each = target.wide != 0 && target.raw != 0 ? wide_chunk_columns : chunk_columns;
-    for (int index = 0; index < TileColumns / columns_each / shrink(); ++index) {
+#pragma unroll 1
+    for (std::int32_t index = 0; index < leaving(TileColumns / columns_each); ++index) {
       shared_.barriers().staged[half_][used_.index].wait(staged_parity_.next(used_.index));
       probe_.delay();
+#pragma unroll 1
       for (std::int32_t row = 0; row < 64; row += launch_.store_rows) {
         if (gave_up_) {
           continue;  // the peer may still read what lies there; rings go on, so that the CTA comes to its end
         }
         await_interval();
-        store_rows_of_chunk(tile, target, row, tile.column / shrink() + index * columns_each);
+        store_rows_of_chunk(tile, target, row, output_column(tile) + index * columns_each);
         limit_outstanding();
       }
       cute::tma_store_wait<0>();
@@ -195,8 +195,6 @@ class StoreWarp {
     probe_.end(SpanKind::store_tile, number_);
   }
 
-  [[nodiscard]] __device__ int shrink() const { return launch_.epilogue.gated != 0 ? 2 : 1; }
-
   /// Loads one chunk of one peer's partial tile into the next place of the ring.
   __device__ void load_partial(const schedule::GemmTile& tile, std::int32_t column, std::int32_t peer) {
     constexpr auto once = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
@@ -219,14 +217,12 @@ class StoreWarp {
     const auto flags_each = static_cast<std::uint32_t>((region.rows + gemm_tile_rows - 1) / gemm_tile_rows * 2 *
                                                        ((region.columns + tile_columns - 1) / tile_columns));
     const std::uint32_t flag = half_tile(launch_.schedule, tile, half_);
-    for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
-      if (peer != launch_.rank) {
-        const std::uint32_t index = static_cast<std::uint32_t>(peer) * flags_each + flag;
-        gave_up_ = !wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
-                                  own_signal(launch_, SignalPad::tile_flags + index), epoch_) ||
-                   gave_up_;
-      }
-    }
+    for_each_peer(launch_, [&](std::int32_t peer) {
+      const std::uint32_t index = static_cast<std::uint32_t>(peer) * flags_each + flag;
+      gave_up_ = !wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
+                                own_signal(launch_, SignalPad::tile_flags + index), epoch_) ||
+                 gave_up_;
+    });
     fence_async_proxy();
     probe_.end(SpanKind::wait_partial, number_);
   }
@@ -236,11 +232,7 @@ class StoreWarp {
     await_partials(tile);
     const std::int32_t columns_each = target.wide != 0 ? wide_chunk_columns : chunk_columns;
     for (std::int32_t column = 0; column < TileColumns; column += columns_each) {
-      for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
-        if (peer != launch_.rank) {
-          load_partial(tile, tile.column + column, peer);
-        }
-      }
+      for_each_peer(launch_, [&](std::int32_t peer) { load_partial(tile, tile.column + column, peer); });
     }
   }
 
@@ -271,12 +263,10 @@ class StoreWarp {
     await_bulk_stores();
     fence_async_proxy();
     fence_release();
-    for (std::int32_t peer = 0; peer < launch_.world; ++peer) {
-      if (peer != launch_.rank) {
-        add_relaxed(
-            launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank), 1U);
-      }
-    }
+    for_each_peer(launch_, [&](std::int32_t peer) {
+      add_relaxed(launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank),
+                  1U);
+    });
   }
 
   const GemmLaunch& launch_;
