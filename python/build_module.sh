@@ -1,7 +1,7 @@
 #!/bin/sh
 # build_module.sh LIBDIR OUT: the Python package in OUT/xstage, from libraries that were built before.
 #
-# For a machine with Python and a GPU but without what the libraries are built with: compiles the binding and nanobind only
+# For a machine with Python and a GPU but without what the libraries are built with: compiles the bindings and nanobind only
 # and links libxstage_kernels.a, libxstage_cuda_node.a and libxstage.a of LIBDIR. Variables: PYTHON (python3), CXX (g++),
 # CUDA_HOME (/usr/local/cuda).
 set -eu
@@ -42,13 +42,18 @@ flags="-std=c++20 -O2 -DNDEBUG -fPIC -fvisibility=hidden"
 # shellcheck disable=SC2086  # flags are words
 "$compiler" $flags -fno-strict-aliasing -isystem "$python_include" -isystem "$nanobind/include" \
   -isystem "$nanobind/ext/robin_map/include" -c "$nanobind/src/nb_combined.cpp" -o "$objects/nanobind.o"
-# shellcheck disable=SC2086
-"$compiler" $flags -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Werror -I "$root/include" \
-  -isystem "$python_include" -isystem "$nanobind/include" -isystem "$cuda/include" \
-  -c "$root/python/xstage/core_module.cpp" -o "$objects/core_module.o"
+set -- "$objects/nanobind.o"
+for source in "$root"/python/xstage/*.cpp; do
+  object=$objects/$(basename -- "$source" .cpp).o
+  # shellcheck disable=SC2086
+  "$compiler" $flags -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Werror -I "$root/include" \
+    -isystem "$python_include" -isystem "$nanobind/include" -isystem "$cuda/include" \
+    -c "$source" -o "$object"
+  set -- "$@" "$object"
+done
 # The module's own CUDA runtime must not be mistaken for PyTorch's, or the other way round: its symbols stay inside.
-"$compiler" -shared -o "$out/xstage/_core$suffix" "$objects/core_module.o" "$objects/nanobind.o" \
+"$compiler" -shared -o "$out/xstage/_core$suffix" "$@" \
   -Wl,--start-group "$libraries/libxstage_kernels.a" "$libraries/libxstage_cuda_node.a" "$libraries/libxstage.a" \
   -Wl,--end-group "$cuda_library/libcudart_static.a" -Wl,--exclude-libs,ALL -Wl,--gc-sections -lpthread -ldl -lrt
-cp "$root/python/xstage/__init__.py" "$out/xstage/"
+cp "$root"/python/xstage/*.py "$out/xstage/"
 echo "$out/xstage: built; use it with PYTHONPATH=$out"

@@ -24,7 +24,6 @@ OPERATOR_SOURCES = {
     "attention": (
         "src/kernels/attention",
         "src/kernels/all_to_all",
-        "src/kernels/collective",
         "src/schedule/attention_schedule.hpp",
         "src/schedule/attention_shares.hpp",
     ),

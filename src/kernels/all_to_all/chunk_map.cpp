@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernels/collective/encode_tiled.hpp"
+#include "kernels/common/encode_tiled.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::kernels {

@@ -22,17 +22,12 @@ class AttendWarpgroup {
   using Shared = AttentionShared<HeadDim>;
   using Products = AttentionProducts<HeadDim, Element>;
 
-  __device__ AttendWarpgroup(const AttentionLaunch& launch, std::int32_t block, int warpgroup)
+  __device__ AttendWarpgroup(const AttentionLaunch& launch, int warpgroup)
       : launch_(launch),
         warpgroup_(warpgroup),
         softmax_(launch.scale_log2),
         parts_(launch.split, warpgroup),
-        probe_(launch.probe, Shared::barriers().probes, block,
-               warpgroup == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {
-    if (recording()) {
-      probe_.start();
-    }
-  }
+        probe_(Shared::barriers().probes, warpgroup == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {}
 
   __device__ void run() {
     AttentionBarriers& barriers = Shared::barriers();

@@ -37,6 +37,7 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
   const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
   if (warp == 0 && cute::elect_one_sync() != 0U) {
     AttentionShared<HeadDim>::initialise();
+    Probe::start_all(launch.probe, AttentionShared<HeadDim>::barriers().probes, block);
   }
   __syncthreads();
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
@@ -46,7 +47,7 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
     run_attention_helper<HeadDim, Probe>(launch, block, blocks, warp);
   } else {
     cutlass::arch::warpgroup_reg_alloc<attention_multiply_registers>();
-    AttendWarpgroup<HeadDim, Element, Probe>(launch, block, static_cast<int>(warp / 4U) - 1).run();
+    AttendWarpgroup<HeadDim, Element, Probe>(launch, static_cast<int>(warp / 4U) - 1).run();
   }
 }
 

@@ -12,12 +12,7 @@ class AttentionLoader {
   using Shared = AttentionShared<HeadDim>;
 
   __device__ AttentionLoader(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks)
-      : launch_(launch),
-        block_(block),
-        blocks_(blocks),
-        probe_(launch.probe, Shared::barriers().probes, block, SpanRole::loader) {
-    probe_.start();
-  }
+      : launch_(launch), block_(block), blocks_(blocks), probe_(Shared::barriers().probes, SpanRole::loader) {}
 
   __device__ void run() {
     std::int32_t index = block_;

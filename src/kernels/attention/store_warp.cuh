@@ -21,12 +21,7 @@ class AttentionStoreWarp {
         blocks_(blocks),
         warpgroup_(warpgroup),
         leader_(cute::elect_one_sync() != 0U),
-        probe_(launch.probe, Shared::barriers().probes, block,
-               warpgroup == 0 ? SpanRole::store_first : SpanRole::store_second) {
-    if (recording()) {
-      probe_.start();
-    }
-  }
+        probe_(Shared::barriers().probes, warpgroup == 0 ? SpanRole::store_first : SpanRole::store_second) {}
 
   __device__ void run(std::int32_t block) {
     std::uint32_t epoch = 0;

@@ -1,36 +1,16 @@
 #include "kernels/common/tensor_map.hpp"
 
-#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "node/cuda/device_memory.hpp"
+#include "kernels/common/encode_tiled.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::kernels {
 
 namespace {
-
-using EncodeTiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
-                                 const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                                 CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-/// The driver's function, found through the runtime: libcuda is not linked, so that the tool starts without a driver.
-EncodeTiled encode_tiled() {
-  static const EncodeTiled function = [] {
-    void* address = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    cuda::check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000, cudaEnableDefault, &found),
-                "looking up cuTensorMapEncodeTiled");
-    if (found != cudaDriverEntryPointSuccess) {
-      throw DeviceError("the driver has no cuTensorMapEncodeTiled: it must be of CUDA 12 or later");
-    }
-    return reinterpret_cast<EncodeTiled>(address);
-  }();
-  return function;
-}
 
 /// Rows of boxes, whatever the element.
 constexpr int swizzle_row_bytes = 128;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gemm/layout.hpp"
+#include "kernels/collective/handle.hpp"
 #include "kernels/common/tensor_map.hpp"
 #include "kernels/common/wait_report_text.hpp"
 #include "kernels/gemm/copy_gather.hpp"
@@ -32,82 +33,11 @@ std::size_t bytes_of(const MatrixShape& shape) {
   return static_cast<std::size_t>(shape.rows * shape.columns) * element_bytes;
 }
 
-int multiprocessors(int device) {
-  int count = 0;
-  cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for multiprocessors");
-  return count;
-}
-
-void require_capability(int device) {
-  int major = 0;
-  int minor = 0;
-  cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the capability");
-  cuda::check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the capability");
-  if (major != 9 || minor != 0) {
-    throw DeviceError(
-        fmt::format("GPU {} has compute capability {}.{}: the GEMM kernels need 9.0", device, major, minor));
-  }
-}
-
 void check_pointer(const char* name, const void* pointer, bool needed) {
-  if (!needed) {
-    return;
-  }
-  if (pointer == nullptr) {
-    throw InputError(fmt::format("operand {} is null: this operation needs it", name));
-  }
-  if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) {
-    throw InputError(fmt::format("operand {} is at {}: it must be aligned to 16 bytes", name, pointer));
+  if (needed) {
+    kernels::check_operand(name, pointer);
   }
 }
-
-/// The first device-visible word of pinned memory is read by the host without any synchronisation.
-class PinnedReport {
- public:
-  PinnedReport() {
-    void* memory = nullptr;
-    cuda::check(cudaHostAlloc(&memory, sizeof(kernels::WaitReport), cudaHostAllocPortable | cudaHostAllocMapped),
-                "allocating the wait report");
-    report_ = static_cast<kernels::WaitReport*>(memory);
-    clear();
-  }
-  PinnedReport(const PinnedReport&) = delete;
-  PinnedReport& operator=(const PinnedReport&) = delete;
-  ~PinnedReport() { static_cast<void>(cudaFreeHost(report_)); }
-
-  void clear() const { *report_ = kernels::WaitReport{}; }
-  [[nodiscard]] kernels::WaitReport* get() const { return report_; }
-  [[nodiscard]] bool raised() const { return static_cast<const volatile kernels::WaitReport*>(report_)->raised == 2U; }
-
- private:
-  kernels::WaitReport* report_ = nullptr;
-};
-
-/// What one handle holds of the symmetric heap; given back also when making the handle fails half-way.
-class HeapBuffers {
- public:
-  explicit HeapBuffers(HeapRank& heap) : heap_(heap) {}
-  HeapBuffers(const HeapBuffers&) = delete;
-  HeapBuffers& operator=(const HeapBuffers&) = delete;
-  ~HeapBuffers() {
-    for (const SymmetricBuffer& buffer : buffers_) {
-      try {
-        heap_.release(buffer);
-      } catch (const std::exception&) {
-        // Ranks that are out of step have been told so elsewhere; a destructor must not throw.
-      }
-    }
-  }
-
-  SymmetricBuffer take(const char* tag, std::size_t bytes) {
-    buffers_.push_back(heap_.allocate(tag, bytes));
-    return buffers_.back();
-  }
-
- private:
-  HeapRank& heap_;
-  std::vector<SymmetricBuffer> buffers_;
-};
 
 }  // namespace
 
@@ -116,8 +46,8 @@ class Gemm::State {
   State(HeapRank& heap, gemm::Problem problem, const Plan& plan, std::chrono::microseconds time_out)
       : heap_(heap), problem_(std::move(problem)), buffers_(heap) {
     gemm::check_problem(problem_, heap.world());
-    require_capability(heap.device());
-    const int share = multiprocessors(heap.device());
+    kernels::require_hopper(heap.device());
+    const int share = kernels::multiprocessors(heap.device());
     plan_ = gemm::complete_plan(problem_, plan, heap.world(), share);
     layout_ = gemm::make_layout(problem_, plan_, heap.rank(), heap.world());
     heap.agree(gemm::statement(problem_, plan_));
@@ -435,13 +365,13 @@ class Gemm::State {
   Plan plan_;
   Layout layout_;
   std::size_t steps_ = 0;
-  HeapBuffers buffers_;
+  kernels::HeapBuffers buffers_;
   SymmetricBuffer signals_{};
   SymmetricBuffer slots_{};
   SymmetricBuffer exchange_{};
   std::array<SymmetricBuffer, 2> gathered_{};
   std::vector<SymmetricBuffer> outputs_;
-  PinnedReport report_;
+  kernels::PinnedReport report_;
   GemmLaunch launch_{};
   Operands operands_;
   cuda::DeviceBuffer heap_maps_;
@@ -482,7 +412,8 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
   const cuda::CurrentDevice current(first.heap().device());
   // All ranks share the multiprocessors: each gets its part, in whole clusters.
   const int cluster = first.plan().cluster_rows * first.plan().cluster_columns;
-  const int share = multiprocessors(first.heap().device()) / static_cast<int>(ranks.size()) / cluster * cluster;
+  const int share =
+      kernels::multiprocessors(first.heap().device()) / static_cast<int>(ranks.size()) / cluster * cluster;
   const int blocks = std::min(share, first.plan().issuers);
   std::vector<GemmLaunch> launches;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

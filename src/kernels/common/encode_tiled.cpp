@@ -1,4 +1,4 @@
-#include "kernels/collective/encode_tiled.hpp"
+#include "kernels/common/encode_tiled.hpp"
 
 #include <cuda_runtime_api.h>
 
