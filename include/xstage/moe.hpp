@@ -1,0 +1,156 @@
+#pragma once
+// Expert-parallel mixture-of-experts layer, on GPUs of compute capability 9.0: dispatch, Linear-1 (gate and up),
+// SwiGLU, Linear-2, combine. bf16 operands and results, fp32 accumulation. Rank r of R holds experts
+// [r * experts_per_rank, (r + 1) * experts_per_rank) and tokens of its own.
+//
+//   operands of a rank   tokens          [tokens, hidden]                              bf16
+//                        experts         [tokens, top_k]                               int32, of all ranks; -1: none
+//                        router_weights  [tokens, top_k]                               fp32
+//                        linear1         [experts_per_rank, 2 * intermediate, hidden]  bf16, packed by pack_linear1
+//                        linear2         [experts_per_rank, hidden, intermediate]      bf16
+//   result of a rank     output          [tokens, hidden]                              bf16
+//
+//   output = sum over choices (router_weight * silu(gate) * up) * linear2^T     gate, up: token * linear1^T
+//
+// What is rounded to bf16, and nothing else: router_weight * silu(gate) * up, before Linear-2; each choice's row of
+// Linear-2, before it travels; the sum. The sum is in fp32 in the order of the choices, whoever computed them, so that
+// a token has the same result in every run.
+//
+// A choice of expert -1 takes no part, and its router weight is not read; a token without any choice has a result of
+// zeros. An expert may stand twice among a token's choices: it counts twice. Router weights are finite, of any sign.
+//
+// Requirements: hidden and intermediate multiples of 64; operands and results aligned to 16 bytes, contiguous; at most
+// `most_tokens` tokens on each rank, which may differ, 0 included. What the host can see throws InputError with the
+// value and the rule, before anything is enqueued. Expert ids and router weights lie on the device: a launch that meets
+// a bad one completes on all ranks, with results that mean nothing, and the next `check`, `launch` or `reset` says
+// which token of which rank it was (`check_routing` finds all there is to find in a copy on the host).
+//
+// Synchronisation: as gemm.hpp describes it. `launch` enqueues kernels and returns; the ranks' launches find each other
+// on the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and
+// every rank must launch, without tokens too. The result on a rank is complete when its kernels have finished. No host
+// work between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells the others, and the
+// next `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "xstage/symmetric_heap.hpp"
+
+struct CUstream_st;
+
+namespace xstage {
+
+namespace moe {
+
+/// Stands for "no expert".
+inline constexpr std::int32_t no_expert = -1;
+
+/// What is computed. The same on every rank; ranks that disagree are told apart when the MoeLayer is made.
+struct Problem {
+  std::int64_t hidden = 0;        // H
+  std::int64_t intermediate = 0;  // I, of each expert
+  int experts_per_rank = 0;
+  int top_k = 0;                 // choices of a token
+  std::int64_t most_tokens = 0;  // on one rank, of any launch: what the heap is made for
+  float clamp = 0;  // 0: none. Otherwise SwiGLU takes min(gate, clamp) and up within [-clamp, clamp]; both in fp32
+};
+
+enum class Schedule {
+  unfused,  // one kernel after the other
+};
+
+/// Numbers of a launch; `make_plan` fills them in.
+struct Plan {
+  Schedule schedule = Schedule::unfused;
+  int issuers = 0;  // CTAs of each kernel; 0: one for each multiprocessor
+};
+
+/// Device addresses of one launch.
+struct Operands {
+  std::int64_t tokens = 0;  // of this rank; without any, the first three and the output may be null
+  const void* tokens_in = nullptr;
+  const std::int32_t* experts = nullptr;
+  const float* router_weights = nullptr;
+  const void* linear1 = nullptr;
+  const void* linear2 = nullptr;
+  void* output = nullptr;
+};
+
+/// Spans and delays for tests and `xstage bench`; see xstage/trace.hpp.
+struct Instruments {
+  void* spans = nullptr;  // device memory of the rank: [issuers, 6 roles, spans_each] records, zeroed; null: none
+  int spans_each = 0;     // records for each CTA and role; further ones are dropped
+  std::uint32_t longest_delay_ns = 0;  // sleeps at signals, waits and stores, 0: none
+  std::uint32_t delay_seed = 0;
+};
+
+/// Throws InputError if the problem breaks a rule for that many ranks.
+void check_problem(const Problem& problem, int world);
+
+/// Throws InputError if a rank has more tokens than the heap is made for, or fewer than none.
+void check_tokens(const Problem& problem, std::int64_t tokens);
+
+/// Throws InputError for the first expert id or router weight that breaks a rule, naming token and choice. Arrays
+/// [tokens, top_k] of one rank, in host memory.
+void check_routing(const Problem& problem, int world, std::span<const std::int32_t> experts,
+                   std::span<const float> router_weights);
+
+/// The plan that the first simple rule picks; `multiprocessors` are those of the GPU.
+[[nodiscard]] Plan make_plan(const Problem& problem, int world, int multiprocessors);
+
+/// Bytes of symmetric heap that one rank's MoeLayer takes: enough for every routing of at most `most_tokens` on each
+/// rank, the one that sends all of them to one rank included.
+[[nodiscard]] std::size_t heap_bytes(const Problem& problem, int world);
+
+/// Floating-point operations of both products for so many choices (rows that experts compute).
+[[nodiscard]] double flops(const Problem& problem, std::int64_t choices);
+
+/// Packs Linear-1 as the kernel reads it: in every expert 8 rows of gate, then the same 8 rows of up, and so on.
+/// `gate`, `up`: [experts, intermediate, hidden]; `packed`: [experts, 2 * intermediate, hidden]; all in device memory.
+/// Where both lie in one tensor [experts, 2 * intermediate, hidden], as many models store them, up is the second half
+/// of each expert: `expert_stride` is the distance of two experts in elements (0: intermediate * hidden).
+void pack_linear1(const Problem& problem, const void* gate, const void* up, std::int64_t expert_stride, void* packed,
+                  CUstream_st* stream);
+
+}  // namespace moe
+
+/// One rank's handle. Making one is collective: every rank makes the same ones in the same order. Not thread-safe; one
+/// launch of a handle at a time is under way on its stream.
+class MoeLayer {
+ public:
+  MoeLayer(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan,
+           std::chrono::microseconds time_out = std::chrono::seconds(10));
+  MoeLayer(MoeLayer&&) noexcept;
+  MoeLayer& operator=(MoeLayer&&) noexcept;
+  ~MoeLayer();
+
+  /// Enqueues the layer. Throws InputError for operands that break a rule, DeviceError if an earlier call gave up.
+  void launch(const moe::Operands& operands, CUstream_st* stream);
+
+  /// All virtual ranks of one GPU in cooperative launches; handle i and operands i belong to rank i.
+  static void launch_together(std::span<MoeLayer* const> ranks, std::span<const moe::Operands> operands,
+                              CUstream_st* stream);
+
+  /// Throws DeviceError if a wait of this rank has expired: who waited, where, for whom, for what, what was there.
+  /// Throws InputError if the last launch met an expert id or a router weight that breaks a rule.
+  void check() const;
+
+  /// After either: waits for the devices, then restores epochs and signals on all ranks. Collective.
+  static void reset(std::span<MoeLayer* const> ranks);
+
+  /// Only in launches after this call; compiled into a second instantiation of the kernels.
+  void instrument(const moe::Instruments& instruments);
+
+  [[nodiscard]] const moe::Plan& plan() const;
+  [[nodiscard]] const moe::Problem& problem() const;
+  [[nodiscard]] int issuers() const;  // CTAs of a launch
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace xstage

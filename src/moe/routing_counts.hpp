@@ -1,0 +1,35 @@
+#pragma once
+// What a routing makes ranks do: who has how many rows, and what goes to peers.
+
+#include <cstdint>
+#include <vector>
+
+#include "moe/routing.hpp"
+
+namespace xstage::moe {
+
+/// One choice of one token.
+struct Choice {
+  int rank = 0;  // whose token
+  std::int64_t token = 0;
+  int choice = 0;
+  bool operator==(const Choice&) const = default;
+};
+
+/// Choices of each expert of all ranks.
+[[nodiscard]] std::vector<std::int64_t> expert_loads(const Routing& routing);
+
+/// What dispatch brings to each expert of `rank`, ordered by source rank, token and choice. A kernel may have them in
+/// another order: results do not depend on it.
+[[nodiscard]] std::vector<std::vector<Choice>> dispatched(const Routing& routing, int rank);
+
+/// Rows that cross from one rank to another.
+struct Traffic {
+  std::int64_t choices = 0;   // of the rank's tokens
+  std::int64_t remote = 0;    // of these, choices of experts elsewhere: rows of dispatch if each choice has its own
+  std::int64_t copies = 0;    // pairs of a token and another rank that it needs: rows of dispatch if choices share them
+  std::int64_t returned = 0;  // rows of combine that the rank's experts send to other ranks
+};
+[[nodiscard]] Traffic traffic_of(const Routing& routing, int rank);
+
+}  // namespace xstage::moe
