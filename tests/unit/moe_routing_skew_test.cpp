@@ -138,9 +138,10 @@ TEST(MoeRouting, OneRankTakesAllThatItsExpertsCan) {
     const Routing routing = make_routing(request_of(experts, 8, {100, 50, 0}, Skew::one_expert));
     const std::vector<std::int64_t> loads = expert_loads(routing);
     EXPECT_EQ(std::count(loads.begin(), loads.end(), 150), 8) << "the same eight for all tokens";
-    std::vector<std::int64_t> of_rank;
+    std::vector<std::int64_t> of_rank(3);
     for (int rank = 0; rank < 3; ++rank) {
-      of_rank.push_back(sum({loads.begin() + rank * experts, loads.begin() + (rank + 1) * experts}));
+      of_rank[static_cast<std::size_t>(rank)] =
+          sum({loads.begin() + rank * experts, loads.begin() + (rank + 1) * experts});
     }
     EXPECT_EQ(largest(of_rank), 150 * std::min(experts, 8));
   }
