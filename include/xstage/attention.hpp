@@ -69,7 +69,10 @@ struct Problem {
 struct Plan {
   // Bulk stores go through the copy engine, one thread each 64 rows; direct ones are 16 bytes a lane.
   StorePath store_path = StorePath::bulk;
-  int issuers = 0;  // CTAs; 0: one for each multiprocessor, at most one for each tile unless tiles are split
+  double drain_gb_per_s = 373.4;  // R of bulk stores that the interval is computed from; default: two H200, NVLink
+  int store_interval_ns = -1;  // least time between two bulk stores of 4 KiB to peers by one warp; -1: three quarters
+                               // of the drain rate if all warps store; 0: none
+  int issuers = 0;             // CTAs; 0: one for each multiprocessor, at most one for each tile unless tiles are split
   // 1: tiles that are left over for less than one round of all CTAs are split along their keys, so that all have the
   // same to do; 0: not; -1: where that saves more than it costs. Not with causal.
   int split = -1;

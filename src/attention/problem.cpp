@@ -130,6 +130,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("store_path", name_of(plan.store_path));
   state("issuers", plan.issuers);
   state("split", plan.split);
+  state("store_interval_ns", plan.store_interval_ns);
   return text;
 }
 

@@ -181,6 +181,7 @@ class Attention::State {
 
   void fill_destinations() {
     kernels::AttentionDestinations& destinations = launch_.destinations;
+    destinations.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
     destinations.direct = plan_.store_path == StorePath::bulk ? 0 : 1;
     destinations.slabs = problem_.destination == Destination::to_owners
                              ? static_cast<std::int32_t>(attention::slabs(problem_) / problem_.sequences)
@@ -193,6 +194,7 @@ class Attention::State {
     }
     const int world = heap().world();
     destinations.count = world;
+    destinations.own = heap().rank();
     destinations.heads = problem_.heads;
     destinations.first_head = heap().rank() * own_heads();
     const PeerView view = heap().view(result_);
@@ -206,13 +208,14 @@ class Attention::State {
     }
     for (int rank = 0; rank < world; ++rank) {
       const std::int64_t rows = destinations.row_begin[rank + 1] - destinations.row_begin[rank];
-      launch_.output[rank] = result_map(destinations.base[rank], rows, problem_.heads);
+      launch_.output[rank] = result_map(destinations.base[rank], rows, problem_.heads, rank == destinations.own);
     }
   }
 
-  [[nodiscard]] CUtensorMap result_map(const void* address, std::int64_t rows, int heads) const {
+  [[nodiscard]] CUtensorMap result_map(const void* address, std::int64_t rows, int heads, bool whole) const {
     return kernels::head_map({address, problem_.sequences, rows, heads, problem_.head_dim, problem_.element},
-                             kernels::warpgroup_rows, problem_.head_dim / kernels::half_columns);
+                             whole ? kernels::warpgroup_rows : kernels::remote_store_rows,
+                             whole ? problem_.head_dim / kernels::half_columns : 1);
   }
 
   void check_operands(const Operands& operands) const {
@@ -241,7 +244,7 @@ class Attention::State {
     launch_.key = key_map(operands.key);
     launch_.value = key_map(operands.value);
     if (problem_.destination == Destination::local) {
-      launch_.output[0] = result_map(operands.output, problem_.rows, own_heads());
+      launch_.output[0] = result_map(operands.output, problem_.rows, own_heads(), true);
       launch_.destinations.base[0] = static_cast<char*>(operands.output);
     }
   }

@@ -20,8 +20,10 @@ struct AttentionDestinations {
   std::int32_t heads;                     // of the result
   std::int32_t first_head;                // of this rank in it
   char* base[max_world];                  // [sequences, own rows, heads, head_dim]
-  std::int32_t direct;                    // 1: stores of 16 bytes a lane, 0: bulk stores through the maps
-  std::int32_t slabs;                     // arrival counters of a sequence, one for 64 rows; 0: nobody is told
+  std::int32_t own;                 // the destination that is this rank, whose stores need not be spread over time
+  std::uint32_t store_interval_ns;  // least time between two stores of a warp to the others
+  std::int32_t direct;              // 1: stores of 16 bytes a lane, 0: bulk stores through the maps
+  std::int32_t slabs;               // arrival counters of a sequence, one for 64 rows; 0: nobody is told
 };
 
 /// Tiles that several CTAs share.
@@ -35,7 +37,7 @@ struct AttentionLaunch {
   CUtensorMap query;              // [sequences, heads, halves, rows, 64], boxes of a tile
   CUtensorMap key;                // the same of keys, boxes of a block
   CUtensorMap value;              //
-  CUtensorMap output[max_world];  // the same of results, boxes of a slab
+  CUtensorMap output[max_world];  // the same of results, boxes of a slab, or for peers of some rows of a half
   schedule::AttentionSchedule schedule;
   std::int32_t whole_tiles;  // tiles before this one are one CTA's each
   AttentionSplit split;
