@@ -13,6 +13,10 @@ its results to their owners and puts the heads of all ranks side by side, which 
 the other. On one rank there are the first two. Where a variant can be had in several ways, the fastest is reported:
 `algorithm` names it, `algorithms_us` has all. NCCL: on plain buffers, or registered as symmetric windows, into which
 the attention cannot write itself.
+
+With `--xstage` (the package on PYTHONPATH, docs/python.md) this library's kernel for a rank's own heads is one more
+variant, `xstage_attention`, in the same alternating trials: `ratio_to_cudnn` is its time against cuDNN's, paired by
+round, with the sign test's 95% interval.
 """
 
 import argparse
@@ -37,6 +41,7 @@ HEADS_OF_A_RANK = [12, 24]
 SHORT_SEQUENCE = 4096  # up to here, calls are so short that several share a graph
 CALLS_IN_A_GRAPH = 8
 SHAPES_HELP = "table, full, extra or SEQUENCExHEADS[:d64][:causal][:kvHEADS]"
+RATIO = "ratio_to_cudnn"
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}
 
 
@@ -173,23 +178,50 @@ def exchanges(session, inputs, calls):
             yield common.Candidate("cudnn_nccl", f"{kind}, {algorithm}", call, check, [received, out], calls)
 
 
-def candidates_of(session, shape):
+def xstage_problem(shape, ranks):
+    """What one rank computes; it knows of no other."""
+    return {
+        **{"rows": shape.sequence, "heads": shape.heads // ranks, "kv_heads": shape.kv_heads // ranks},
+        **{"head_dim": shape.head_dim, "causal": shape.causal},
+    }
+
+
+def xstage_attention(session, inputs, calls):
+    """This library's kernel, on a heap of one rank."""
+    import xstage
+
+    problem = xstage_problem(inputs.shape, session.ranks)
+    heap = xstage.PeerAccessHeap([session.rank], xstage.Attention.heap_bytes(1, **problem))
+    attend = xstage.Attention(heap, 0, **problem)
+    q, k, v = (tensor.transpose(1, 2) for tensor in (inputs.q, inputs.k, inputs.v))  # as they are in memory
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    return common.Candidate("xstage_attention", "xstage", lambda: attend(q, k, v, out)[0], inputs.check, [out], calls)
+
+
+def candidates_of(session, shape, with_xstage):
     inputs = Inputs(session, shape)
     calls = CALLS_IN_A_GRAPH if shape.sequence <= SHORT_SEQUENCE else 1
     for variant in BACKENDS:
         for algorithm, call in ways_to_attend(inputs, variant).items():
             yield common.Candidate(variant, algorithm, call, inputs.check, [], calls)
+    if with_xstage:
+        yield xstage_attention(session, inputs, calls)
     if session.ranks > 1:
         yield from exchanges(session, inputs, calls)
 
 
 def rows_of_cell(shape, ranks, candidates):
     """One row a variant."""
+    cudnn_us = None
     for variant in dict.fromkeys(candidate.variant for candidate in candidates):
         timing = common.timing_fields([candidate for candidate in candidates if candidate.variant == variant])
         row = {**shape._asdict(), "dtype": "bf16", "ranks": ranks, "variant": variant}
         if variant != "nccl_all_to_all":  # which computes nothing
             row["tflops"] = round(1e-6 * shape.operations() / ranks / timing["microseconds"], 2)
+        if variant == "cudnn":
+            cudnn_us = timing["trials_us"]
+        if variant == "xstage_attention" and cudnn_us:
+            row.update(common.ratio_fields(RATIO, timing["trials_us"], cudnn_us))
         yield {**row, **timing}
 
 
@@ -199,6 +231,12 @@ def line_of(shape, row):
         f"{shape.text():22}R={row['ranks']} {row['variant']:16}{row['microseconds']:9.1f} us "
         f"[{row['p5']:.1f}, {row['p95']:.1f}] {rate}, eager {row['eager_us']:.1f} us, {row['algorithms_us']}"
     )
+
+
+def ratio_line(shape, row):
+    low, high = row[RATIO + "_low"], row[RATIO + "_high"]
+    interval = "no interval" if low is None else f"[{low:.3f}, {high:.3f}]"
+    return f"{shape.text():22}R={row['ranks']} {row['variant']} / cudnn {row[RATIO]:.3f} {interval}"
 
 
 def header(options, failures):
@@ -228,9 +266,11 @@ def work(rank, ranks, port, limit, options):
     for shape in options.cells:
         name = f"attention {shape.text()}"
         try:
-            candidates = session.agreed(lambda: list(candidates_of(session, shape)))
+            candidates = session.agreed(lambda: list(candidates_of(session, shape, options.xstage)))
             for row in rows_of_cell(shape, ranks, common.measure(session, name, candidates, options.trials)):
                 session.say(line_of(shape, row))
+                if RATIO in row:
+                    session.say(ratio_line(shape, row))
                 rows.append(row)
         except common.CandidateFailed as error:
             session.fail(f"{name}: {error}")
@@ -280,10 +320,22 @@ def parsed_cells(shapes, ranks):
     return list(dict.fromkeys(cells))
 
 
+def check_xstage(cells, ranks):
+    """ImportError without the package; ValueError for a shape that its attention does not have."""
+    import xstage
+
+    for shape in cells:
+        try:
+            xstage.Attention.heap_bytes(1, **xstage_problem(shape, ranks))
+        except ValueError as error:
+            raise ValueError(f"--xstage: {shape.text()}: {error}") from error
+
+
 def main():
     gpus = torch.cuda.device_count()
     parser = argparse.ArgumentParser(description="PyTorch baselines of attention and its all-to-all.")
     parser.add_argument("--shapes", default="table", help=f"{SHAPES_HELP},...; default: %(default)s")
+    parser.add_argument("--xstage", action="store_true", help="measure this library's attention, too")
     parser.add_argument("--trials", type=int, default=15)
     parser.add_argument("--ranks", type=int, default=gpus, help="default: all GPUs")
     parser.add_argument("--limit", type=float, default=400.0, help="seconds until all is stopped, %(default)s")
@@ -296,8 +348,12 @@ def main():
         parser.error("--trials and --limit must be positive, and the folder of --output must exist")
     try:
         options.cells = parsed_cells(options.shapes, options.ranks)
+        if options.xstage:
+            check_xstage(options.cells, options.ranks)
     except ValueError as error:
         parser.error(str(error))
+    except ImportError as error:
+        parser.error(f"--xstage needs the package xstage on PYTHONPATH (python/build_module.sh): {error}")
     try:
         common.launch(work, options.ranks, options.limit, options)
     except Exception as error:  # of a worker, with its traceback, or of the watchdog

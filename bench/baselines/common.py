@@ -256,6 +256,31 @@ def timing_fields(candidates):
     }
 
 
+def paired_ratio(numerators, denominators):
+    """(ratio, low, high): the median of what each round says, and the sign test's 95% interval of that median.
+
+    Value i of both comes from round i, so that what clocks and power did in that round cancels. The interval holds for
+    any distribution; fewer than 6 rounds have none (None). As paired_ratio in src/bench/statistics.cpp.
+    """
+    if len(numerators) != len(denominators) or not numerators:
+        raise ValueError(f"{len(numerators)} numerators, {len(denominators)} denominators: as many, at least one")
+    ratios = sorted(numerator / denominator for numerator, denominator in zip(numerators, denominators))
+    cut, below = 0, 0.0
+    while cut < len(ratios):  # the most values that can be cut off at either end: 2 P(X < cut) <= 5% for coin tosses
+        below += math.comb(len(ratios), cut) / 2 ** len(ratios)
+        if 2 * below > 0.05:
+            break
+        cut += 1
+    median = float(numpy.median(ratios))
+    return (median, ratios[cut - 1], ratios[-cut]) if cut else (median, None, None)
+
+
+def ratio_fields(name, numerators, denominators):
+    """Of a row: the paired ratio of two variants' trials."""
+    values = paired_ratio(numerators, denominators)
+    return {name + end: value and round(value, 5) for end, value in zip(("", "_low", "_high"), values)}
+
+
 def _nvidia_smi(*arguments):
     try:
         return subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=20).stdout.strip()

@@ -34,6 +34,7 @@
 #include <span>
 
 #include "xstage/node.hpp"
+#include "xstage/plan.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 struct CUstream_st;
@@ -117,6 +118,13 @@ void check_problem(const Problem& problem, int world);
 
 /// The plan that the first simple rule picks; `multiprocessors` are those of the GPU.
 [[nodiscard]] Plan make_plan(const Problem& problem, int world, int multiprocessors);
+
+/// What the Burst-Gap model expects of the plan, of the rank that it takes longest; src/attention/audit.cpp has the
+/// equations. `tensor_tflops`: rate of the whole GPU in main loops, as attention alone reaches it. Causal tiles differ
+/// in length: `main_loop_us` is their mean. Unless results go to their owners nothing goes to peers. Throws InputError
+/// for a platform that cannot say how fast such stores drain.
+[[nodiscard]] PlanAudit audit_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors,
+                                   const Platform& platform, double tensor_tflops);
 
 /// Bytes of symmetric heap that one rank's Attention takes.
 [[nodiscard]] std::size_t heap_bytes(const Problem& problem, int world);

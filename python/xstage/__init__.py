@@ -1,71 +1,16 @@
-"""Fused communication and computation on NVLink nodes: PyTorch binding of one operation. See docs/python.md."""
+"""Fused communication and computation on NVLink nodes: PyTorch binding of two operations. See docs/python.md."""
 
-from ._core import PeerAccessHeap, Plan, heap_bytes, make_plan, row_range
-from ._core import GemmReduceScatter as _CoreGemmReduceScatter
+from ._attention import Attention
+from ._core import AttentionPlan, PeerAccessHeap, Plan, heap_bytes, make_plan, row_range
+from ._gemm_reduce_scatter import GemmReduceScatter
 
-__all__ = ["GemmReduceScatter", "PeerAccessHeap", "Plan", "heap_bytes", "make_plan", "row_range"]
-
-
-def _check_tensor(name, tensor, shape, device):
-    """ValueError naming the value and the rule, before the device sees an address."""
-    import torch  # here, so that plans can be made where there is no PyTorch
-
-    if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"{name} is a {type(tensor).__name__}: it must be a torch.Tensor")
-    if tensor.dtype != torch.bfloat16:
-        raise ValueError(f"{name} has dtype {tensor.dtype}: it must be torch.bfloat16")
-    if tuple(tensor.shape) != shape:
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}: it must be {shape}")
-    if tensor.device != torch.device("cuda", device):
-        raise ValueError(f"{name} is on {tensor.device}: it must be on cuda:{device}, the device of this rank")
-    if not tensor.is_contiguous():
-        raise ValueError(f"{name} has strides {tuple(tensor.stride())}: it must be contiguous")
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise ValueError(f"{name} requires grad: this operation has no backward; call it under torch.no_grad()")
-
-
-class GemmReduceScatter:
-    """out = this rank's rows of the sum over ranks of a @ b.T, in one kernel.
-
-    Of the whole problem: m rows, n columns, depth k. On each of R ranks: a [m, k / R], b [n, k / R], out [rows, n] with
-    ceil(m / R) rows, fewer or none on the last ranks. All bfloat16. Making one is collective: every rank makes the same
-    ones in the same order. k must be a multiple of 8 R, n of 8.
-    """
-
-    def __init__(self, heap, rank, m, n, k, *, time_out_ms=10_000, plan=None):
-        self._core = _CoreGemmReduceScatter(heap, rank, m, n, k, time_out_ms, plan)
-        self.device = heap.device(rank)
-        self.rows = row_range(m, rank, heap.world)[1]
-        self._a_shape = (m, k // heap.world)
-        self._b_shape = (n, k // heap.world)
-        self._out_shape = (self.rows, n)
-
-    def empty_output(self):
-        """Room for a result. Make it before any rank launches: see __call__."""
-        import torch
-
-        return torch.empty(self._out_shape, dtype=torch.bfloat16, device=torch.device("cuda", self.device))
-
-    def __call__(self, a, b, out):
-        """Enqueues the kernel on the current stream of the rank's device and returns `out`.
-
-        Every rank must call. Nothing is allocated here, and nothing should be between the calls of the ranks: a
-        cudaMalloc may wait for a kernel that itself waits for the rank whose call is still to come.
-        """
-        import torch
-
-        _check_tensor("a", a, self._a_shape, self.device)
-        _check_tensor("b", b, self._b_shape, self.device)
-        _check_tensor("out", out, self._out_shape, self.device)
-        stream = torch.cuda.current_stream(self.device).cuda_stream
-        self._core.launch(a.data_ptr(), b.data_ptr(), out.data_ptr(), stream)
-        return out
-
-    def check(self):
-        """RuntimeError if a wait of this rank has expired: who waited where, for whom. Does not wait for the GPU."""
-        self._core.check()
-
-    @staticmethod
-    def reset(ranks):
-        """After an expiry: waits for the GPUs, then makes the operation of all ranks usable again."""
-        _CoreGemmReduceScatter.reset([rank._core for rank in ranks])
+__all__ = [
+    "Attention",
+    "AttentionPlan",
+    "GemmReduceScatter",
+    "PeerAccessHeap",
+    "Plan",
+    "heap_bytes",
+    "make_plan",
+    "row_range",
+]

@@ -11,9 +11,11 @@
 // The trials of a cell's variants alternate; every trial is one CUDA graph of many calls on each GPU, and all GPUs
 // start together. One rank alone has the variant `attention` only. Built without CUDA, run_attention_bench says so.
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/attention_prediction.hpp"
 #include "bench/attention_row.hpp"
 #include "bench/bench_run.hpp"
 
@@ -25,6 +27,7 @@ struct AttentionBenchOptions {
   std::vector<std::string> variants;  // as parse_attention_variants has them
   int trials = 20;
   bool verify = false;
+  std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
 };
 
 struct AttentionBenchOutcome : RunState {

@@ -130,6 +130,19 @@ void add_comparisons(Json& json, const AttentionRow& row) {
   }
 }
 
+void add_prediction(Json& json, const AttentionPrediction& prediction) {
+  json["predicted_us"] = rounded(prediction.call_us);
+  Json& parts = json["prediction"];
+  parts = {{"coupled_us", rounded(prediction.coupled_us)},
+           {"main_loop_us", rounded(prediction.main_loop_us)},
+           {"drain_us", rounded(prediction.drain_us)},
+           {"stall_us", rounded(prediction.stall_us)},
+           {"tail_us", rounded(prediction.tail_us)}};
+  if (prediction.shortest_hidden_keys) {
+    parts["shortest_hidden_keys"] = *prediction.shortest_hidden_keys;
+  }
+}
+
 /// What an all-to-all is judged by.
 void add_rate_of_exchange(Json& json, const AttentionRow& row) {
   const std::int64_t bytes = all_to_all::remote_bytes(exchange_of(row.cell), row.cell.ranks);
@@ -151,6 +164,9 @@ Json row_json(const AttentionRow& row) {
     add_rate_of_exchange(json, row);
   }
   add_comparisons(json, row);
+  if (row.prediction) {
+    add_prediction(json, *row.prediction);
+  }
   if (row.one_shot_us) {
     json["one_shot_us"] = rounded(*row.one_shot_us);
   }

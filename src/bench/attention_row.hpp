@@ -12,6 +12,18 @@
 
 namespace xstage::bench {
 
+/// What attention::audit_plan says of a call, at the rate of the cell's row `attention`.
+struct AttentionPrediction {
+  double call_us = 0;
+  double coupled_us = 0;    // the same if each CTA waited until a tile has arrived before it began the next one
+  double main_loop_us = 0;  // of one tile; causal: their mean
+  double drain_us = 0;      // of a wave's stores to peers, where they are most
+  double stall_us = 0;      // of the warpgroups that stage these
+  double tail_us = 0;       // stores after the last main loop
+  /// From so many keys on main loops are longer than `drain_us`. None of causal tiles, nor without peers.
+  std::optional<double> shortest_hidden_keys;
+};
+
 struct AttentionRow {
   AttentionCell cell;
   VariantTimes times;
@@ -26,6 +38,8 @@ struct AttentionRow {
   std::optional<PairedRatio> twin_ratio;
   std::optional<double> ceiling;
   std::optional<PairedRatio> hiding;
+  /// --platform, `fused` only: see attention_prediction.hpp.
+  std::optional<AttentionPrediction> prediction;
   /// --verify: largest error in units of bf16's rounding.
   std::optional<double> largest_error;
 };

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/attention_bench.hpp"
@@ -23,10 +25,11 @@ namespace {
 
 struct AttentionOptions {
   std::string shapes = "table";
-  std::string variants = bench::all_attention_variants;
+  std::string variants = "attention,all_to_all,fused,local_twin";
   std::vector<int> devices;
   int trials = 20;
   std::string output;
+  std::string platform;
   bool verify = false;
   bool json = false;
 };
@@ -43,15 +46,17 @@ std::string ratio_text(const bench::AttentionRow& row) {
   return text;
 }
 
-std::string heading(int ranks) {
-  return fmt::format("{:<24} {:<10} {:>9} {:>8}  {}\n", fmt::format("sequence x heads, R={}", ranks), "variant", "us",
-                     "TFLOP/s", "time against attention");
+std::string heading(int ranks, bool predicts) {
+  return fmt::format("{:<24} {:<10} {:>9}{} {:>8}  {}\n", fmt::format("sequence x heads, R={}", ranks), "variant", "us",
+                     predicts ? fmt::format(" {:>9}", "predicted") : "", "TFLOP/s", "time against attention");
 }
 
-std::string line_of(const bench::AttentionRow& row) {
+std::string line_of(const bench::AttentionRow& row, bool predicts) {
   const auto rate = bench::tflops(row);
-  return fmt::format("{:<24} {:<10} {:>9.1f} {:>8}  {}\n", bench::shape_text(row.cell), row.times.variant,
-                     bench::microseconds(row), rate ? fixed(*rate, 1) : "", ratio_text(row));
+  const std::string predicted = row.prediction ? fixed(row.prediction->call_us, 1) : "";
+  return fmt::format("{:<24} {:<10} {:>9.1f}{} {:>8}  {}\n", bench::shape_text(row.cell), row.times.variant,
+                     bench::microseconds(row), predicts ? fmt::format(" {:>9}", predicted) : "",
+                     rate ? fixed(*rate, 1) : "", ratio_text(row));
 }
 
 Json document(const NodeDescription& node, const bench::AttentionBenchOptions& run,
@@ -64,6 +69,14 @@ Json document(const NodeDescription& node, const bench::AttentionBenchOptions& r
       "of time, medians over rounds with their 95% sign-test intervals: `ratio` to attention, `serial_ratio`, "
       "`twin_ratio`; hiding: 1 - (fused - attention) / (serial - attention); ceiling: no smaller `ratio` is possible "
       "where computing and communicating take what attention and all_to_all take alone";
+  if (run.predictions) {
+    json["platform"] = run.predictions->platform.node.name;
+    json["predictions"] =
+        "predicted_us: the Burst-Gap model on that platform, at the rate of the row attention; prediction: its parts; "
+        "coupled_us: the same if stores were waited for before the next tile; stall_us: where a wave stores most; "
+        "tail_us: stores after the last main loop, if CTAs end together; shortest_hidden_keys: from so many keys on a "
+        "main loop hides what its wave stores";
+  }
   json["rows"] = bench::rows_json(outcome.rows);
   return json;
 }
@@ -71,9 +84,10 @@ Json document(const NodeDescription& node, const bench::AttentionBenchOptions& r
 bench::AttentionBenchOutcome measure(Console& console, const AttentionOptions& options,
                                      const bench::AttentionBenchOptions& run, const NodeDescription& node) {
   std::ostream& lines = options.json ? console.err : console.out;
-  lines << heading(static_cast<int>(run.devices.size())) << std::flush;
+  const bool predicts = run.predictions.has_value();
+  lines << heading(static_cast<int>(run.devices.size()), predicts) << std::flush;
   bench::AttentionBenchObserver observer;
-  observer.row = [&](const bench::AttentionRow& row) { lines << line_of(row) << std::flush; };
+  observer.row = [&](const bench::AttentionRow& row) { lines << line_of(row, predicts) << std::flush; };
   observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
   observer.proceed = [] { return !InterruptGuard::requested(); };
   // After every cell: what was measured is kept, whatever becomes of the rest.
@@ -90,6 +104,11 @@ ExitCode bench_attention(Console& console, const AttentionOptions& options) {
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
   static_cast<void>(parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, 2); }));
   check_trials(options.trials);
+  require_different_files({options.platform, options.output});
+  std::optional<Platform> platform;
+  if (!options.platform.empty()) {
+    platform = read_platform(options.platform);
+  }
   NodeDescription node = describe_cuda_devices();
   node.command = console.command;
   if (!options.output.empty()) {
@@ -102,6 +121,11 @@ ExitCode bench_attention(Console& console, const AttentionOptions& options) {
   run.cells = bench::make_attention_cells(shapes, ranks);
   run.trials = options.trials;
   run.verify = options.verify;
+  if (platform) {
+    const auto first = static_cast<std::size_t>(run.devices.front());
+    run.predictions = {*std::move(platform), node.devices.at(first).multiprocessors};
+    bench::check_basis(*run.predictions);
+  }
   const InterruptGuard guard;
   const bench::AttentionBenchOutcome outcome = measure(console, options, run, node);
   if (options.json) {
@@ -121,11 +145,14 @@ void add_bench_attention(CLI::App& bench, Invocation& invocation) {
                    "table, its parts full and extra, or SEQUENCExHEADS[:d64][:causal][:kvHEADS],... with heads of all "
                    "ranks together")
       ->capture_default_str();
-  verb->add_option("--variants", options->variants, "comma-separated; one rank has attention only")
+  verb->add_option("--variants", options->variants,
+                   fmt::format("comma-separated, of {}; one rank has attention only", bench::all_attention_variants))
       ->capture_default_str();
   verb->add_option("--devices", options->devices, devices_help)->delimiter(',');
   verb->add_option("--trials", options->trials, trials_help)->capture_default_str();
   verb->add_option("-o,--output", options->output, result_file_help);
+  verb->add_option("--platform", options->platform,
+                   "platform profile: also what the model predicts for the variant fused");
   verb->add_flag("--verify", options->verify,
                  "compare sampled rows with an attention in double; exit code 1 if they are wrong");
   verb->add_flag("--json", options->json, json_help);

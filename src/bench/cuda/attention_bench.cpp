@@ -61,6 +61,9 @@ class CellRun {
       rows.push_back(std::move(row));
     }
     add_ratios(rows);
+    if (options_.predictions) {
+      add_predictions(rows, *options_.predictions);
+    }
     return rows;
   }
 

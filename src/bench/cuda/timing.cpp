@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -24,6 +27,31 @@ constexpr std::chrono::microseconds rest{15000};
 constexpr int least_replays = 3;
 constexpr int most_replays = 500;
 constexpr int estimate_replays = 5;
+/// The host may be ahead of a GPU by about a thousand launches. One that it has to wait for, while that GPU waits for a
+/// launch on another one, would never come.
+constexpr int most_eager_calls = 100;
+constexpr int exit_code_device = 4;  // of the command line
+
+/// Kernels bound their waits, so this is long enough for any trial; if not, nothing that waits for the GPU would
+/// return.
+constexpr std::chrono::seconds patience{60};
+
+/// Until `query` succeeds. A GPU that never gets there ends the process: on the way out of here destructors would wait
+/// for it as well. Result files have been written after every cell.
+template <typename Query>
+void await(const Query& query, const std::string& what) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  cudaError_t status = query();
+  while (status == cudaErrorNotReady) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      fmt::print(stderr, "xstage: {}: it has not finished within {} s; giving up\n", what, patience.count());
+      std::quick_exit(exit_code_device);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    status = query();
+  }
+  check(status, what);
+}
 
 class Event {
  public:
@@ -63,7 +91,7 @@ class Span {
     double longest = 0;
     for (int rank = 0; rank < ranks_.count(); ++rank) {
       const auto index = static_cast<std::size_t>(rank);
-      check(cudaEventSynchronize(ends_[index].get()),
+      await([&] { return cudaEventQuery(ends_[index].get()); },
             fmt::format("waiting for a trial on GPU {}", ranks_.device(rank)));
       float milliseconds = 0;
       check(cudaEventElapsedTime(&milliseconds, starts_[index].get(), ends_[index].get()), "reading a trial's time");
@@ -129,7 +157,7 @@ Ranks::Ranks(const std::vector<int>& devices) : devices_(devices) {
 
 void Ranks::synchronise() const {
   for (int rank = 0; rank < count(); ++rank) {
-    check(cudaStreamSynchronize(stream(rank)), fmt::format("waiting for GPU {}", device(rank)));
+    await([&] { return cudaStreamQuery(stream(rank)); }, fmt::format("waiting for GPU {}", device(rank)));
   }
 }
 
@@ -231,7 +259,7 @@ CapturedVariant::CapturedVariant(const Ranks& ranks, StartGate& gate, Variant va
   variant_.check();
   replays_ =
       std::clamp(static_cast<int>(std::lround(trial_us / std::max(estimate_us, 1.0))), least_replays, most_replays);
-  eager_us_ = eager_microseconds(ranks, variant_, replays_);
+  eager_us_ = eager_microseconds(ranks, variant_, std::min(replays_, most_eager_calls));
   variant_.check();
   graphs_ = std::make_unique<Graphs>(ranks, variant_, replays_);
   graphs_->warm_up(ranks);
