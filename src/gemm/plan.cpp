@@ -350,24 +350,9 @@ void complete_occupancy(const Problem& problem, Plan& plan, int world, int multi
   complete_ring(problem, plan, world);
 }
 
-/// A k-block of 256 columns at the power limit: two waves of 128 such blocks, 4096 x 4096 x 8192 on two ranks, took
-/// 205 us.
-constexpr double column_block_ns = 800.0 / 256;
-
-/// Whether a CTA has pushed its share of the shard before its first tile is multiplied.
-bool pushes_within_a_main_loop(const Problem& problem, const Plan& plan, int world) {
-  const auto divide_up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by; };
-  const std::int64_t depth_blocks = divide_up(problem.k, kernels::gemm_tile_depth);
-  const std::int64_t row_blocks = divide_up(row_range(problem.m, 0, world).count, kernels::push_rows);
-  const std::int64_t pieces_each = divide_up(row_blocks * depth_blocks, plan.issuers);
-  const double bytes = double{kernels::push_piece_bytes} * (world - 1);
-  const int least_interval_ns = interval_ns(bytes, plan.issuers, 1, plan.drain_gb_per_s);
-  return static_cast<double>(pieces_each) * std::max(plan.push_interval_ns, least_interval_ns) <
-         column_block_ns * plan.tile_columns * static_cast<double>(depth_blocks);
-}
-
 /// A second warp pushes where rows come late: with many waves they come early enough. It is the one that stores results
-/// later, so they must have a place until the push is over, or be later than that.
+/// later, so they must have a place until the push is over: with less staging, 4096 x 4096 x 8192 on two ranks took 219
+/// us, although its push lasts a little less than a main loop, and 1.26 of the GEMM alone.
 void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles) {
   if (plan.push_warps != 0) {
     return;
@@ -375,9 +360,7 @@ void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles
   const bool few_waves = most_tiles * plan.cluster_rows * plan.cluster_columns <= 2 * plan.issuers;
   const int chunks = plan.tile_columns / kernels::chunk_columns / (problem.gated ? 2 : 1);
   const bool stages_whole_tile = plan.staging_chunks >= chunks;
-  const bool two = pushes(problem, plan, world) && few_waves &&
-                   (stages_whole_tile || pushes_within_a_main_loop(problem, plan, world));
-  plan.push_warps = two ? 2 : 1;
+  plan.push_warps = pushes(problem, plan, world) && few_waves && stages_whole_tile ? 2 : 1;
 }
 
 }  // namespace
