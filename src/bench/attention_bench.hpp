@@ -18,6 +18,7 @@
 #include "bench/attention_prediction.hpp"
 #include "bench/attention_row.hpp"
 #include "bench/bench_run.hpp"
+#include "bench/plan_options.hpp"
 
 namespace xstage::bench {
 
@@ -28,6 +29,7 @@ struct AttentionBenchOptions {
   int trials = 20;
   bool verify = false;
   std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
+  std::optional<AttentionPlanOverrides> plan;  // of whatever computes attention; none: all as the rule picks it
 };
 
 struct AttentionBenchOutcome : RunState {

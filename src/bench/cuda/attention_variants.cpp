@@ -38,8 +38,8 @@ OperationHandles<Attention> make_local(const AttentionResources& resources) {
   OperationHandles<Attention> handles;
   for (const int device : devices_of(resources.ranks)) {
     handles.heaps.push_back(PeerAccessHeap::create({device}, attention::heap_bytes(problem, 1)));
-    handles.of_rank.push_back(std::make_unique<Attention>(
-        handles.heaps.back().rank(0), problem, attention::make_plan(problem, 1, multiprocessors(device)), time_out));
+    const attention::Plan plan = choose_plan(problem, 1, multiprocessors(device), resources.plan);
+    handles.of_rank.push_back(std::make_unique<Attention>(handles.heaps.back().rank(0), problem, plan, time_out));
   }
   return handles;
 }
@@ -61,7 +61,7 @@ OperationHandles<Attention> make_among_ranks(const AttentionResources& resources
   problem.destination = destination;
   const int world = resources.ranks.count();
   return make_shared_handles<Attention>(
-      resources, problem, attention::make_plan(problem, world, multiprocessors(resources.ranks.device(0))),
+      resources, problem, choose_plan(problem, world, multiprocessors(resources.ranks.device(0)), resources.plan),
       attention::heap_bytes(problem, world));
 }
 
