@@ -33,8 +33,10 @@
 #include <memory>
 #include <span>
 
+#include "xstage/instruments.hpp"
 #include "xstage/node.hpp"
 #include "xstage/plan.hpp"
+#include "xstage/row_range.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 struct CUstream_st;
@@ -88,20 +90,12 @@ struct Operands {
   float* log_sum_exp = nullptr;  // null: not wanted
 };
 
-/// Rows [begin, begin + count) of each sequence that a rank owns.
-struct RowRange {
-  std::int64_t begin;
-  std::int64_t count;
-};
-[[nodiscard]] RowRange row_range(std::int64_t rows, int rank, int world);
+/// Rows of each sequence that a rank owns.
+using xstage::row_range;
+using xstage::RowRange;
 
-/// Spans and delays for tests and `xstage bench`; see xstage/trace.hpp.
-struct Instruments {
-  void* spans = nullptr;  // device memory of the rank: [issuers, 6 roles, spans_each] records, zeroed; null: none
-  int spans_each = 0;     // records for each CTA and role; further ones are dropped
-  std::uint32_t longest_delay_ns = 0;  // sleeps at signals, waits and stores, 0: none
-  std::uint32_t delay_seed = 0;
-};
+/// Of the three multiplying and storing warps of a CTA the first two are recorded: there are two roles of each kind.
+using xstage::Instruments;
 
 /// How far a result has come, for a kernel that reads it while it arrives. Counter [sequence * blocks + row / 64], row
 /// counted in the whole sequence, has grown by `each` in every call when all heads of these 64 rows have arrived here:
