@@ -20,19 +20,21 @@
 //
 // Synchronisation: `launch` enqueues one kernel and returns. With `to_owners` the ranks' launches find each other on
 // the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and
-// every rank must launch. The result on a rank is complete when its kernel has finished; a kernel that wants to begin
-// earlier waits for arrival counters (`arrivals`). Results lie in the symmetric heap and stay valid in stream order
-// until the handle's next launch: a peer stores into them only after this rank has entered that launch, which is the
-// acknowledgement that everything before it in the stream has read them. (A second buffer would save that wait, but the
-// first result is stored when the first tile has been computed, long after all ranks have entered.) No host work
-// between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells the others, and the next
-// `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
+// every rank must launch. The result on a rank is complete when its kernel has finished, unless it was launched with
+// `Completion::sent`: then the next kernel in the stream need not wait for peers, and who reads the result waits for
+// all of it (`await_arrival`) or for the rows that it reads (`arrivals`). Results lie in the symmetric heap and stay
+// valid in stream order until the handle's next launch: a peer stores into them only after this rank has entered that
+// launch, which is the acknowledgement that everything before it in the stream has read them. (A second buffer would
+// save that wait, but the first result is stored when the first tile has been computed, long after all ranks have
+// entered.) No host work between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells
+// the others, and the next `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include "xstage/completion.hpp"
 #include "xstage/instruments.hpp"
 #include "xstage/node.hpp"
 #include "xstage/plan.hpp"
@@ -139,11 +141,15 @@ class Attention {
   ~Attention();
 
   /// Enqueues the operation. Throws InputError for operands that break a rule, DeviceError if an earlier call gave up.
-  void launch(const attention::Operands& operands, CUstream_st* stream);
+  void launch(const attention::Operands& operands, CUstream_st* stream, Completion completion = Completion::arrived);
 
   /// All virtual ranks of one GPU in one cooperative launch; handle i and operands i belong to rank i.
   static void launch_together(std::span<Attention* const> ranks, std::span<const attention::Operands> operands,
-                              CUstream_st* stream);
+                              CUstream_st* stream, Completion completion = Completion::arrived);
+
+  /// After a launch with Completion::sent: enqueues a kernel that ends when all results of that call have arrived on
+  /// this rank. Enqueues nothing where no peer stores.
+  void await_arrival(CUstream_st* stream) const;
 
   /// Result of to_owners [sequences, own rows, heads, head_dim] in the symmetric heap; null if this rank owns no row.
   /// Of a twin: destination d's rows lie behind those of destination d - 1.

@@ -25,7 +25,7 @@ namespace {
 
 struct AttentionOptions {
   std::string shapes = "table";
-  std::string variants = "attention,all_to_all,fused,local_twin";
+  std::string variants = bench::all_attention_variants;
   std::vector<int> devices;
   int trials = 20;
   std::string output;

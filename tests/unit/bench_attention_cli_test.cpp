@@ -51,8 +51,9 @@ TEST(BenchAttentionCommand, MistakesInAPlanAreMistakesOfUsage) {
 TEST(BenchAttentionCommand, HelpListsItsOptions) {
   const Answer help = run_bench({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"--shapes", "--variants", "--devices", "--trials", "--output", "--verify", "--json",
-                           "--plan", "store_interval_ns", "attention,all_to_all,serial,fused,local_twin"}) {
+  for (const char* word :
+       {"--shapes", "--variants", "--devices", "--trials", "--output", "--verify", "--json", "--plan",
+        "store_interval_ns", "attention,all_to_all,serial,fused,fused_arrived,local_twin"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }

@@ -90,13 +90,16 @@ class AttendWarpgroup {
     }
   }
 
-  /// A block that none of these rows sees.
+  /// A block that none of these rows sees. Its four warps must have seen that it is there before one of them releases
+  /// it: where products are computed they keep the warps together, here nothing else does, and a warp that falls two
+  /// rounds behind takes the next round for this one and waits for ever.
   __device__ void pass_over() {
     AttentionBarriers& barriers = Shared::barriers();
     barriers.key_full[key_position_.index()].wait(key_position_.parity());
+    barriers.value_full[value_position_.index()].wait(value_position_.parity());
+    sync_warpgroup(warpgroup_);
     release(barriers.key_empty[key_position_.index()]);
     key_position_.advance();
-    barriers.value_full[value_position_.index()].wait(value_position_.parity());
     release(barriers.value_empty[value_position_.index()]);
     value_position_.advance();
   }

@@ -56,7 +56,7 @@ class Attention::State {
   ~State() = default;
 
   /// Parameters for these operands; the maps are made anew only when an address changes.
-  const AttentionLaunch& prepare(const Operands& operands, int blocks) {
+  const AttentionLaunch& prepare(const Operands& operands, int blocks, Completion completion) {
     check_operands(operands);
     call_.prepare(blocks);
     if (blocks != blocks_) {
@@ -67,9 +67,16 @@ class Attention::State {
       make_operand_maps(operands);
     }
     launch_.log_sum_exp = operands.log_sum_exp;
+    launch_.leaves_early = completion == Completion::sent ? 1 : 0;
     operands_ = operands;
     prepared_ = true;
     return launch_;
+  }
+
+  void await_arrival(CUstream_st* stream) const {
+    if (among_ranks()) {
+      call_.await_arrival(kernels::attend_warpgroups, stream);
+    }
   }
 
   [[nodiscard]] kernels::AttentionLaunchShape shape(int blocks) const {
@@ -270,14 +277,14 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention& Attention::operator=(Attention&&) noexcept = default;
 Attention::~Attention() = default;
 
-void Attention::launch(const Operands& operands, CUstream_st* stream) {
-  const AttentionLaunch& launch = state_->prepare(operands, issuers());
+void Attention::launch(const Operands& operands, CUstream_st* stream, Completion completion) {
+  const AttentionLaunch& launch = state_->prepare(operands, issuers(), completion);
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::launch_attention(launch, state_->shape(issuers()), stream);
 }
 
 void Attention::launch_together(std::span<Attention* const> ranks, std::span<const Operands> operands,
-                                CUstream_st* stream) {
+                                CUstream_st* stream, Completion completion) {
   if (ranks.empty() || ranks.size() != operands.size() ||
       ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
     throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
@@ -291,11 +298,12 @@ void Attention::launch_together(std::span<Attention* const> ranks, std::span<con
   const int blocks = std::min(share, first.plan().issuers);
   std::vector<AttentionLaunch> launches;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks));
+    launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks, completion));
   }
   kernels::launch_virtual_attention(first.upload(launches, stream), first.heap().world(), first.shape(blocks), stream);
 }
 
+void Attention::await_arrival(CUstream_st* stream) const { state_->await_arrival(stream); }
 void* Attention::output() const { return state_->output(); }
 attention::Arrivals Attention::arrivals() const { return state_->arrivals(); }
 void Attention::check() const { state_->check(); }

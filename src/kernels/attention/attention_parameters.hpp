@@ -42,9 +42,10 @@ struct AttentionLaunch {
   std::int32_t whole_tiles;  // tiles before this one are one CTA's each
   AttentionSplit split;
   AttentionDestinations destinations;
-  CallParameters call;  // world 1 unless results go to peers
-  float* log_sum_exp;   // [sequences, heads, rows], null: not wanted
-  float scale_log2;     // of the scores, times log2(e): exponentials are powers of two
+  CallParameters call;        // world 1 unless results go to peers
+  std::int32_t leaves_early;  // 1: the kernel does not wait for what peers store here
+  float* log_sum_exp;         // [sequences, heads, rows], null: not wanted
+  float scale_log2;           // of the scores, times log2(e): exponentials are powers of two
   std::uint32_t*
       tickets;  // [2], zero between launches: tiles drawn, CTAs that drew their last; null: dealt out in turn
   ProbeParameters probe;

@@ -24,6 +24,18 @@ struct StagePosition {
   __device__ void advance() { ++count; }
 };
 
+/// The 128 threads of a multiplying warpgroup. Literal numbers: with a variable one the compiler reserves all sixteen
+/// barriers.
+__device__ inline void sync_warpgroup(int warpgroup) {
+  if (warpgroup == 0) {
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+  } else if (warpgroup == 1) {
+    asm volatile("bar.sync 2, 128;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 3, 128;" ::: "memory");
+  }
+}
+
 /// Results of one warpgroup: 64 rows of one head.
 struct Slab {
   std::int32_t row;  // -1: none, the warpgroup has finished

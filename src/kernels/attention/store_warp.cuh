@@ -61,6 +61,7 @@ class AttentionStoreWarp {
         probe_.begin();
       }
       if (!gave_up_) {
+        fenced_ = false;
         store(slab);
       }
       if (leader_) {
@@ -185,6 +186,7 @@ class AttentionStoreWarp {
       return;
     }
     fence_stores();
+    fenced_ = true;
     if (warpgroup_ < 2) {
       probe_.delay();
     }
@@ -212,13 +214,20 @@ class AttentionStoreWarp {
       return;
     }
     if (!gave_up_) {
-      fence_stores();
+      if (!fenced_) {
+        fence_stores();
+      }
       call_.post_done();
     }
     ArrivalBarrier& stored = Shared::barriers().stored;
     stored.arrive();
-    if (warpgroup_ == 0) {
-      stored.wait(0);
+    if (warpgroup_ != 0) {
+      return;
+    }
+    stored.wait(0);
+    if (launch_.leaves_early != 0) {
+      call_.open_next(epoch);
+    } else {
       call_.leave(epoch, static_cast<std::uint32_t>(attend_warpgroups * blocks_));
     }
   }
@@ -230,6 +239,7 @@ class AttentionStoreWarp {
   const bool leader_;
   Probe probe_;
   std::uint64_t next_store_ns_ = 0;
+  bool fenced_ = false;   // the end of a call would fence again what has been fenced, for another microsecond
   bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
 };
 
