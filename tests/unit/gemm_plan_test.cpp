@@ -303,6 +303,26 @@ TEST(GemmPlan, TwoWarpsPushWhereFewWavesWaitForRows) {
       HasSubstr("push_warps is 3: it must be 0, 1 or 2"));
 }
 
+/// A push that ends long before its rows are needed only takes bandwidth from the loads.
+TEST(GemmPlan, APushTakesTheTimeThatTheCallLeavesIt) {
+  const auto push_us = [](std::int64_t m, std::int64_t k, int world) {
+    const Problem problem = make_problem(Operation::all_gather, m, 8192 * world, k);
+    const Plan plan = make_plan(problem, world, multiprocessors);
+    const double pieces = static_cast<double>(row_range(m, 0, world).count * k) / (64.0 * 64);
+    return std::pair{plan, pieces / (plan.issuers * plan.push_warps) * plan.push_interval_ns * 1e-3};
+  };
+  for (const int world : {2, 4}) {
+    const auto [plan, us] = push_us(16384, 8192, world);
+    const double call_us = 2.0 * 16384 * 8192 * 8192 / 800e6;  // at 800 TFLOP/s
+    EXPECT_GT(us, 1.4 / world * call_us) << world << " ranks";
+    EXPECT_LT(us, 1.8 / world * call_us) << world << " ranks";
+  }
+  // Few waves: two warps, that together ask for somewhat more than the drain rate.
+  const auto [few, few_us] = push_us(512, 4096, 2);
+  ASSERT_EQ(few.push_warps, 2);
+  EXPECT_NEAR(256.0 * 4096 * 2 / (few_us * 1e3), 1.15 * few.drain_gb_per_s, 1);
+}
+
 /// The second one stores results later: it pushes only where a whole tile has a place until then.
 TEST(GemmPlan, AWarpThatStoresPushesOnlyWhereNoResultWaitsForIt) {
   const Problem problem = make_problem(Operation::all_gather, 8192, 8192, 8192);

@@ -41,7 +41,8 @@ struct Slab {
   std::int32_t row;  // -1: none, the warpgroup has finished
   std::int32_t head;
   std::int32_t sequence;
-  bool last;  // of this CTA: nothing follows that its stores could hold up
+  bool last;           // of this CTA: nothing follows that its stores could hold up
+  bool last_to_peers;  // what follows in this CTA are own rows
 };
 
 struct AttentionBarriers {
@@ -55,7 +56,8 @@ struct AttentionBarriers {
   ArrivalBarrier vacant[attend_warpgroups];  // and have left it
   ArrivalBarrier stored;                     // the CTA's store warps have finished
   schedule::AttentionShare work;             // of the query; guarded by its two barriers. block_end 0: there is none
-  std::int32_t last_work;                    // 1: the CTA has no other tile after it
+  bool last_work;                            // the CTA has no other tile after it
+  bool last_peers_work;                      // and none with rows of peers
   Slab slab[attend_warpgroups];              // guarded by staged and vacant
   std::uint32_t finished_parts[attend_warpgroups];
   ProbeState probes[span_roles];

@@ -61,7 +61,6 @@ class AttentionStoreWarp {
         probe_.begin();
       }
       if (!gave_up_) {
-        fenced_ = false;
         store(slab);
       }
       if (leader_) {
@@ -73,6 +72,10 @@ class AttentionStoreWarp {
       }
       if (!gave_up_ && launch_.destinations.slabs > 0) {
         tell_owners(slab);
+        if (leader_ && slab.last_to_peers && !posted_) {
+          posted_ = true;  // early: at the end of the kernel it would take two microseconds more
+          call_.post_done();
+        }
       }
     }
   }
@@ -185,8 +188,13 @@ class AttentionStoreWarp {
     if (!leader_) {
       return;
     }
-    fence_stores();
-    fenced_ = true;
+    await_bulk_stores();
+    fence_async_proxy();
+    if (goes_to_peers(slab)) {
+      fence_release();
+    } else {
+      fence_release_on_gpu();  // a microsecond less, and the call's last slabs are own ones
+    }
     if (warpgroup_ < 2) {
       probe_.delay();
     }
@@ -201,22 +209,19 @@ class AttentionStoreWarp {
     }
   }
 
-  /// All stores of this warp have been performed, in the order that a flag after this needs.
-  __device__ static void fence_stores() {
-    await_bulk_stores();
-    fence_async_proxy();
-    fence_release();
+  [[nodiscard]] __device__ bool goes_to_peers(const Slab& slab) const {
+    const std::int32_t own = launch_.destinations.own;
+    return slab.row < launch_.destinations.row_begin[own] ||
+           min(slab.row + warpgroup_rows, launch_.schedule.shape().rows) > launch_.destinations.row_begin[own + 1];
   }
 
-  /// Tells the peers that expect results here; the CTA's last warp opens the next call.
+  /// Tells the peers that expect results here, whose arrival has been fenced with each slab; the CTA's last warp opens
+  /// the next call.
   __device__ void finish(std::uint32_t epoch) {
     if (!leader_) {
       return;
     }
-    if (!gave_up_) {
-      if (!fenced_) {
-        fence_stores();
-      }
+    if (!gave_up_ && !posted_) {
       call_.post_done();
     }
     ArrivalBarrier& stored = Shared::barriers().stored;
@@ -239,7 +244,7 @@ class AttentionStoreWarp {
   const bool leader_;
   Probe probe_;
   std::uint64_t next_store_ns_ = 0;
-  bool fenced_ = false;   // the end of a call would fence again what has been fenced, for another microsecond
+  bool posted_ = false;   // the peers know that no more comes from this warp
   bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
 };
 
