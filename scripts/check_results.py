@@ -24,6 +24,7 @@ OPERATOR_SOURCES = {
     "attention": (
         "src/kernels/attention",
         "src/kernels/all_to_all",
+        "src/schedule/all_to_all_schedule.hpp",
         "src/schedule/attention_schedule.hpp",
         "src/schedule/attention_shares.hpp",
     ),

@@ -5,7 +5,7 @@
 //   result            [sequences, own rows, heads, head_dim]   from all ranks, each its own heads
 //
 // Elements have 2 bytes, whatever they mean. R is the number of ranks, rank r holds heads [r * heads / R, (r + 1) *
-// heads / R) and owns ceil(rows / R) rows of each sequence, fewer or none for the last ranks (attention::row_range).
+// heads / R) and owns ceil(rows / R) rows of each sequence, fewer or none for the last ranks (row_range.hpp).
 // With a plain Attention before it, this is what an Attention to its owners does in one kernel.
 //
 // Requirements: input aligned to 16 bytes, contiguous; heads a multiple of R; head_dim a multiple of 8. Everything that

@@ -20,21 +20,25 @@
 //
 // Synchronisation: `launch` enqueues one kernel and returns. With `to_owners` the ranks' launches find each other on
 // the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and
-// every rank must launch. The result on a rank is complete when its kernel has finished; a kernel that wants to begin
-// earlier waits for arrival counters (`arrivals`). Results lie in the symmetric heap and stay valid in stream order
-// until the handle's next launch: a peer stores into them only after this rank has entered that launch, which is the
-// acknowledgement that everything before it in the stream has read them. (A second buffer would save that wait, but the
-// first result is stored when the first tile has been computed, long after all ranks have entered.) No host work
-// between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells the others, and the next
-// `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
+// every rank must launch. The result on a rank is complete when its kernel has finished, unless it was launched with
+// `Completion::sent`: then the next kernel in the stream need not wait for peers, and who reads the result waits for
+// all of it (`await_arrival`) or for the rows that it reads (`arrivals`). Results lie in the symmetric heap and stay
+// valid in stream order until the handle's next launch: a peer stores into them only after this rank has entered that
+// launch, which is the acknowledgement that everything before it in the stream has read them. (A second buffer would
+// save that wait, but the first result is stored when the first tile has been computed, long after all ranks have
+// entered.) No host work between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells
+// the others, and the next `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include "xstage/completion.hpp"
+#include "xstage/instruments.hpp"
 #include "xstage/node.hpp"
 #include "xstage/plan.hpp"
+#include "xstage/row_range.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 struct CUstream_st;
@@ -70,7 +74,10 @@ struct Problem {
 struct Plan {
   // Bulk stores go through the copy engine, one thread each 64 rows; direct ones are 16 bytes a lane.
   StorePath store_path = StorePath::bulk;
-  int issuers = 0;  // CTAs; 0: one for each multiprocessor, at most one for each tile unless tiles are split
+  double drain_gb_per_s = 373.4;  // R of bulk stores that the interval is computed from; default: two H200, NVLink
+  int store_interval_ns = -1;  // least time between two bulk stores of 4 KiB to peers by one warp; -1: three quarters
+                               // of the drain rate if all warps store; 0: none
+  int issuers = 0;             // CTAs; 0: one for each multiprocessor, at most one for each tile unless tiles are split
   // 1: tiles that are left over for less than one round of all CTAs are split along their keys, so that all have the
   // same to do; 0: not; -1: where that saves more than it costs. Not with causal.
   int split = -1;
@@ -85,20 +92,12 @@ struct Operands {
   float* log_sum_exp = nullptr;  // null: not wanted
 };
 
-/// Rows [begin, begin + count) of each sequence that a rank owns.
-struct RowRange {
-  std::int64_t begin;
-  std::int64_t count;
-};
-[[nodiscard]] RowRange row_range(std::int64_t rows, int rank, int world);
+/// Rows of each sequence that a rank owns.
+using xstage::row_range;
+using xstage::RowRange;
 
-/// Spans and delays for tests and `xstage bench`; see xstage/trace.hpp.
-struct Instruments {
-  void* spans = nullptr;  // device memory of the rank: [issuers, 6 roles, spans_each] records, zeroed; null: none
-  int spans_each = 0;     // records for each CTA and role; further ones are dropped
-  std::uint32_t longest_delay_ns = 0;  // sleeps at signals, waits and stores, 0: none
-  std::uint32_t delay_seed = 0;
-};
+/// Of the three multiplying and storing warps of a CTA the first two are recorded: there are two roles of each kind.
+using xstage::Instruments;
 
 /// How far a result has come, for a kernel that reads it while it arrives. Counter [sequence * blocks + row / 64], row
 /// counted in the whole sequence, has grown by `each` in every call when all heads of these 64 rows have arrived here:
@@ -142,11 +141,15 @@ class Attention {
   ~Attention();
 
   /// Enqueues the operation. Throws InputError for operands that break a rule, DeviceError if an earlier call gave up.
-  void launch(const attention::Operands& operands, CUstream_st* stream);
+  void launch(const attention::Operands& operands, CUstream_st* stream, Completion completion = Completion::arrived);
 
   /// All virtual ranks of one GPU in one cooperative launch; handle i and operands i belong to rank i.
   static void launch_together(std::span<Attention* const> ranks, std::span<const attention::Operands> operands,
-                              CUstream_st* stream);
+                              CUstream_st* stream, Completion completion = Completion::arrived);
+
+  /// After a launch with Completion::sent: enqueues a kernel that ends when all results of that call have arrived on
+  /// this rank. Enqueues nothing where no peer stores.
+  void await_arrival(CUstream_st* stream) const;
 
   /// Result of to_owners [sequences, own rows, heads, head_dim] in the symmetric heap; null if this rank owns no row.
   /// Of a twin: destination d's rows lie behind those of destination d - 1.

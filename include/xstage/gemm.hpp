@@ -29,7 +29,9 @@
 #include <string>
 #include <vector>
 
+#include "xstage/instruments.hpp"
 #include "xstage/plan.hpp"
+#include "xstage/row_range.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 struct CUstream_st;
@@ -71,12 +73,9 @@ struct Problem {
   float norm_epsilon = 1e-6F;
 };
 
-/// Rows [begin, begin + count) of m.
-struct RowRange {
-  std::int64_t begin;
-  std::int64_t count;
-};
-[[nodiscard]] RowRange row_range(std::int64_t m, int rank, int world);
+/// Rows of m that a rank owns.
+using xstage::row_range;
+using xstage::RowRange;
 
 /// Device addresses of one launch. Those that the problem does not use stay null.
 struct Operands {
@@ -88,13 +87,7 @@ struct Operands {
   const float* rotary = nullptr;       // [m, head_dim / 2, 2]: cosine and sine of every position
 };
 
-/// Spans and delays for tests and `xstage bench`; see xstage/trace.hpp.
-struct Instruments {
-  void* spans = nullptr;  // device memory of the rank: [issuers, 6 roles, spans_each] records, zeroed; null: none
-  int spans_each = 0;     // records for each CTA and role; further ones are dropped
-  std::uint32_t longest_delay_ns = 0;  // sleeps at signals, waits and stores, 0: none
-  std::uint32_t delay_seed = 0;
-};
+using xstage::Instruments;
 
 /// The plan that the first simple rule picks; `multiprocessors` are those of the GPU.
 [[nodiscard]] Plan make_plan(const Problem& problem, int world, int multiprocessors);

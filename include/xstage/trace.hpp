@@ -19,9 +19,7 @@
 
 namespace xstage {
 
-namespace gemm {
 struct Instruments;
-}
 
 namespace trace {
 
@@ -104,7 +102,7 @@ class SpanRecorder {
   ~SpanRecorder();
 
   /// What Gemm::instrument takes on this rank.
-  [[nodiscard]] gemm::Instruments instruments(int rank) const;
+  [[nodiscard]] Instruments instruments(int rank) const;
 
   /// Waits for the GPUs, then forgets all spans. A launch overwrites the spans of the one before it, but not those for
   /// which it has no successor: clear before every launch that is to be read.

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "kernels/collective/call_parameters.hpp"
-#include "xstage/attention.hpp"
 #include "xstage/error.hpp"
+#include "xstage/row_range.hpp"
 
 namespace xstage::all_to_all {
 
@@ -73,7 +73,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
 }
 
 std::size_t result_bytes(const Problem& problem, int rank, int world) {
-  const std::int64_t rows = problem.sequences * attention::row_range(problem.rows, rank, world).count;
+  const std::int64_t rows = problem.sequences * row_range(problem.rows, rank, world).count;
   return static_cast<std::size_t>(rows * problem.heads * problem.head_dim * element_bytes);
 }
 
@@ -85,7 +85,7 @@ std::size_t heap_bytes(const Problem& problem, int world) {
 
 std::int64_t remote_bytes(const Problem& problem, int world) {
   check_problem(problem, world);
-  const std::int64_t own = attention::row_range(problem.rows, world - 1, world).count;
+  const std::int64_t own = row_range(problem.rows, world - 1, world).count;
   return problem.sequences * (problem.rows - own) * (problem.heads / world) * problem.head_dim * element_bytes;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "all_to_all/schedule.hpp"
+#include "schedule/all_to_all_schedule.hpp"
 #include "xstage/all_to_all.hpp"
 
 namespace xstage::all_to_all {

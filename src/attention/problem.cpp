@@ -87,12 +87,6 @@ std::string_view name_of(Destination destination) {
 
 }  // namespace
 
-RowRange row_range(std::int64_t rows, int rank, int world) {
-  const std::int64_t each = (rows + world - 1) / world;
-  const std::int64_t begin = std::min(rows, each * rank);
-  return {begin, std::min(rows, begin + each) - begin};
-}
-
 void check_problem(const Problem& problem, int world) {
   require(world >= 1 && world <= max_world, fmt::format("{} ranks: 1 to {} are supported", world, max_world));
   check_extent("sequences", problem.sequences);
@@ -130,6 +124,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("store_path", name_of(plan.store_path));
   state("issuers", plan.issuers);
   state("split", plan.split);
+  state("store_interval_ns", plan.store_interval_ns);
   return text;
 }
 

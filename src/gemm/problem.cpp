@@ -84,12 +84,6 @@ std::string operation_name(Operation operation) {
   return "unknown";
 }
 
-RowRange row_range(std::int64_t m, int rank, int world) {
-  const std::int64_t each = (m + world - 1) / world;
-  const std::int64_t begin = std::min(m, each * rank);
-  return {begin, std::min(m, begin + each) - begin};
-}
-
 void check_problem(const Problem& problem, int world) {
   require(world >= 1 && world <= max_world, fmt::format("{} ranks: 1 to {} are supported", world, max_world));
   check_extent("m", problem.m);

@@ -35,8 +35,6 @@ Elements expected_result(const Case& which, const std::vector<Elements>& inputs,
 
 }  // namespace
 
-std::vector<int> virtual_ranks(int count) { return std::vector<int>(static_cast<std::size_t>(count), 0); }
-
 bool two_gpus() { return gemm_test::unavailable_reason(2).empty(); }
 
 // ---- cases

@@ -22,10 +22,10 @@ using all_to_all::Plan;
 using all_to_all::Problem;
 using all_to_all::Transfer;
 using gemm_test::Random;
+using gemm_test::virtual_ranks;
 
 using Elements = std::vector<std::uint16_t>;
 
-[[nodiscard]] std::vector<int> virtual_ranks(int count);
 [[nodiscard]] bool two_gpus();
 
 /// A whole problem with a complete plan for it.

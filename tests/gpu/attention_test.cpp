@@ -28,7 +28,7 @@ using attention_test::Pattern;
 using attention_test::Random;
 using attention_test::Ranks;
 
-std::vector<int> virtual_ranks(int count) { return std::vector<int>(static_cast<std::size_t>(count), 0); }
+using gemm_test::virtual_ranks;
 
 /// Several calls with different operands, enqueued back to back; then all of them are looked at.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed,

@@ -4,7 +4,7 @@
 //   warp 0   moves the CTA's chunks, tells the peers when they have arrived, opens the next call
 //   warp 1   of CTA 0: tells the peers that this rank has entered the call, while warp 0 begins to load
 //
-// The first CTAs store to peers; the others copy the own rows meanwhile (all_to_all/schedule.hpp).
+// The first CTAs store to peers; the others copy the own rows meanwhile (schedule/all_to_all_schedule.hpp).
 
 #include "kernels/all_to_all/mover.cuh"
 

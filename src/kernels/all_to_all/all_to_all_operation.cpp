@@ -12,8 +12,8 @@
 #include "kernels/collective/handle.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/all_to_all.hpp"
-#include "xstage/attention.hpp"
 #include "xstage/error.hpp"
+#include "xstage/row_range.hpp"
 
 namespace xstage {
 
@@ -81,9 +81,7 @@ class AllToAll::State {
     return complete;
   }
 
-  [[nodiscard]] std::int64_t own_rows(int rank) const {
-    return attention::row_range(problem_.rows, rank, heap().world()).count;
-  }
+  [[nodiscard]] std::int64_t own_rows(int rank) const { return row_range(problem_.rows, rank, heap().world()).count; }
 
   void fill_constant_parameters() {
     const cuda::CurrentDevice current(heap().device());

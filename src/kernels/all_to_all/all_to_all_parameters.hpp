@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "all_to_all/schedule.hpp"
 #include "kernels/collective/call_parameters.hpp"
+#include "schedule/all_to_all_schedule.hpp"
 #include "xstage/peer_view.hpp"
 
 namespace xstage::kernels {

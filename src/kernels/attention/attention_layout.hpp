@@ -22,6 +22,7 @@ inline constexpr int attention_block_keys = 128;
 inline constexpr int attention_threads = 128 * (attend_warpgroups + 1);  // one warpgroup loads and stores
 inline constexpr int key_stages = 2;                                     // and of values
 inline constexpr int half_columns = 64;
+inline constexpr int remote_store_rows = 32;  // of one bulk store to a peer, of one half: 4 KiB
 inline constexpr int attention_helper_registers = 32;
 inline constexpr int attention_multiply_registers = 160;
 static_assert(128 * (attention_helper_registers + attend_warpgroups * attention_multiply_registers) <= 65536);

@@ -24,11 +24,25 @@ struct StagePosition {
   __device__ void advance() { ++count; }
 };
 
+/// The 128 threads of a multiplying warpgroup. Literal numbers: with a variable one the compiler reserves all sixteen
+/// barriers.
+__device__ inline void sync_warpgroup(int warpgroup) {
+  if (warpgroup == 0) {
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+  } else if (warpgroup == 1) {
+    asm volatile("bar.sync 2, 128;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 3, 128;" ::: "memory");
+  }
+}
+
 /// Results of one warpgroup: 64 rows of one head.
 struct Slab {
   std::int32_t row;  // -1: none, the warpgroup has finished
   std::int32_t head;
   std::int32_t sequence;
+  bool last;           // of this CTA: nothing follows that its stores could hold up
+  bool last_to_peers;  // what follows in this CTA are own rows
 };
 
 struct AttentionBarriers {
@@ -42,6 +56,8 @@ struct AttentionBarriers {
   ArrivalBarrier vacant[attend_warpgroups];  // and have left it
   ArrivalBarrier stored;                     // the CTA's store warps have finished
   schedule::AttentionShare work;             // of the query; guarded by its two barriers. block_end 0: there is none
+  bool last_work;                            // the CTA has no other tile after it
+  bool last_peers_work;                      // and none with rows of peers
   Slab slab[attend_warpgroups];              // guarded by staged and vacant
   std::uint32_t finished_parts[attend_warpgroups];
   ProbeState probes[span_roles];

@@ -15,20 +15,23 @@ class AttentionLoader {
       : launch_(launch), block_(block), blocks_(blocks), probe_(Shared::barriers().probes, SpanRole::loader) {}
 
   __device__ void run() {
+    const std::int32_t first_own = launch_.schedule.first_own_tile();
+    // Shares come last: unless they are all of own rows, no whole tile is the last with rows of peers.
+    const std::int32_t own = launch_.whole_tiles >= first_own ? first_own : INT32_MAX;
     std::int32_t index = block_;
     while (index < launch_.whole_tiles) {
       const schedule::AttentionTile tile = launch_.schedule.tile(index);
       const std::int32_t next = next_index(index);  // drawn early: the answer takes most of a microsecond
-      work_on({tile, 0, 1, 0, 0});
+      work_on({tile, 0, 1, 0, 0}, next >= launch_.whole_tiles && launch_.split.shares == nullptr, next >= own);
       index = next;
     }
     for (std::int32_t share = 0; launch_.split.shares != nullptr && share < schedule::shares_each; ++share) {
       const schedule::AttentionShare work = launch_.split.shares[block_ * schedule::shares_each + share];
       if (work.tile.block_end > 0) {
-        work_on(work);
+        work_on(work, true, false);  // a second share may follow: it is as short
       }
     }
-    announce({});
+    announce({}, true, false);
     leave_draw();
   }
 
@@ -51,8 +54,8 @@ class AttentionLoader {
     }
   }
 
-  __device__ void work_on(const schedule::AttentionShare& work) {
-    announce(work);
+  __device__ void work_on(const schedule::AttentionShare& work, bool last, bool last_to_peers) {
+    announce(work, last, last_to_peers);
     const schedule::AttentionTile& tile = work.tile;
     load_keys(tile, tile.block_end - 1);
 #pragma unroll 1
@@ -63,11 +66,13 @@ class AttentionLoader {
     load_values(tile, tile.block_begin);
   }
 
-  __device__ void announce(const schedule::AttentionShare& work) {
+  __device__ void announce(const schedule::AttentionShare& work, bool last, bool last_to_peers) {
     AttentionBarriers& barriers = Shared::barriers();
     barriers.query_empty.wait(query_parity_ ^ 1U);
     query_parity_ ^= 1U;
     barriers.work = work;
+    barriers.last_work = last;
+    barriers.last_peers_work = last_to_peers;
     const schedule::AttentionTile& tile = work.tile;
     if (tile.block_end == 0) {
       barriers.query_full.arrive();

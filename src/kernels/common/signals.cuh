@@ -33,6 +33,9 @@ __device__ inline void store_relaxed(std::uint32_t* word, std::uint32_t value) {
 /// It takes 1 us, and 4 while the fabric is full of stores: it queues behind them.
 __device__ inline void fence_release() { asm volatile("fence.release.sys;" ::: "memory"); }
 
+/// The same for flags of this GPU's own kernels.
+__device__ inline void fence_release_on_gpu() { asm volatile("fence.release.gpu;" ::: "memory"); }
+
 __device__ inline void add_relaxed(std::uint32_t* word, std::uint32_t value) {
   asm volatile("red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }

@@ -70,11 +70,11 @@ class SpanRecorder::State {
     }
   }
 
-  [[nodiscard]] gemm::Instruments instruments(int rank) const {
+  [[nodiscard]] Instruments instruments(int rank) const {
     if (rank < 0 || static_cast<std::size_t>(rank) >= buffers_.size()) {
       throw InputError(fmt::format("spans of rank {}: there are ranks 0 to {}", rank, buffers_.size() - 1));
     }
-    gemm::Instruments instruments;
+    Instruments instruments;
     instruments.spans = buffers_[static_cast<std::size_t>(rank)].as<void>();
     instruments.spans_each = spans_each_;
     return instruments;
@@ -119,7 +119,7 @@ SpanRecorder::SpanRecorder(SpanRecorder&&) noexcept = default;
 SpanRecorder& SpanRecorder::operator=(SpanRecorder&&) noexcept = default;
 SpanRecorder::~SpanRecorder() = default;
 
-gemm::Instruments SpanRecorder::instruments(int rank) const { return state_->instruments(rank); }
+Instruments SpanRecorder::instruments(int rank) const { return state_->instruments(rank); }
 void SpanRecorder::clear() { state_->clear(); }
 Trace SpanRecorder::read() { return state_->read(); }
 
