@@ -36,6 +36,9 @@ __device__ inline void sync_warpgroup(int warpgroup) {
   }
 }
 
+/// Below all blocks.
+inline constexpr std::int32_t everything_arrived = -1;
+
 /// Results of one warpgroup: 64 rows of one head.
 struct Slab {
   std::int32_t row;  // -1: none, the warpgroup has finished
@@ -60,6 +63,10 @@ struct AttentionBarriers {
   bool last_peers_work;                      // and none with rows of peers
   Slab slab[attend_warpgroups];              // guarded by staged and vacant
   std::uint32_t finished_parts[attend_warpgroups];
+  std::uint32_t arrived_from;              // see input_watch.cuh
+  std::uint32_t epoch[attend_warpgroups];  // number of this call, as each store warp has read it
+  std::int32_t block;                      // of the rank's CTAs
+  std::int32_t blocks;
   ProbeState probes[span_roles];
 };
 
@@ -86,8 +93,11 @@ class AttentionShared {
   }
 
   /// One thread.
-  __device__ static void initialise() {
+  __device__ static void initialise(std::int32_t block, std::int32_t blocks, bool awaits_input) {
     AttentionBarriers& all = barriers();
+    all.block = block;
+    all.blocks = blocks;
+    all.arrived_from = static_cast<std::uint32_t>(awaits_input ? INT32_MAX : everything_arrived);
     all.query_full.init(1);
     all.query_empty.init(attend_warpgroups);
 #pragma unroll
