@@ -37,7 +37,7 @@ __device__ inline void run_attention_helper(const AttentionLaunch& launch, std::
   __syncwarp();
 }
 
-/// Virtual ranks do not watch: with parameters in memory there would be too few registers for it.
+/// Instrumented kernels and virtual ranks, which have parameters in memory, have too few registers to watch.
 template <int HeadDim, class Element, bool WatchesInput, class Probe>
 __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks) {
   // The same number in all lanes, and the compiler knows it: addresses that depend on it are fed to WGMMA directly.
@@ -50,10 +50,10 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
   if (warp < 4U) {
-    cutlass::arch::warpgroup_reg_dealloc<attention_helper_registers>();
+    cutlass::arch::warpgroup_reg_dealloc<AttentionLayout<HeadDim>::helper_registers>();
     run_attention_helper<HeadDim, WatchesInput, Probe>(launch, block, blocks, warp);
   } else {
-    cutlass::arch::warpgroup_reg_alloc<attention_multiply_registers>();
+    cutlass::arch::warpgroup_reg_alloc<AttentionLayout<HeadDim>::multiply_registers>();
     AttendWarpgroup<HeadDim, Element, Probe>(launch, static_cast<int>(warp / 4U) - 1).run();
   }
 }
@@ -62,8 +62,8 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
 template <int HeadDim, class Element, class Probe>
 __global__ void __launch_bounds__(attention_threads, 1)
     attention_kernel(const __grid_constant__ AttentionLaunch launch) {
-  run_attention<HeadDim, Element, true, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
-                                               static_cast<std::int32_t>(gridDim.x));
+  run_attention<HeadDim, Element, !Probe::records, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
+                                                          static_cast<std::int32_t>(gridDim.x));
 }
 
 /// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.

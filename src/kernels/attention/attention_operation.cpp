@@ -240,6 +240,9 @@ class Attention::State {
     if (operands.log_sum_exp != nullptr) {
       kernels::check_operand("log_sum_exp", operands.log_sum_exp);
     }
+    if (operands.arrivals && instrumented_) {
+      throw InputError("an instrumented attention begins when its operands are there: leave out `arrivals`");
+    }
     if (operands.arrivals) {
       attention::check_arrivals(problem_, heap().world(), *operands.arrivals);
     }

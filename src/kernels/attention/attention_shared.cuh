@@ -39,13 +39,18 @@ __device__ inline void sync_warpgroup(int warpgroup) {
 /// Below all blocks.
 inline constexpr std::int32_t everything_arrived = -1;
 
+/// What a CTA has to do after a tile, in bits.
+struct WhatFollows {
+  static constexpr std::uint32_t nothing_waits = 1;  // whose loads its stores could hold up
+  static constexpr std::uint32_t own_rows_only = 2;  // if anything
+};
+
 /// Results of one warpgroup: 64 rows of one head.
 struct Slab {
   std::int32_t row;  // -1: none, the warpgroup has finished
   std::int32_t head;
   std::int32_t sequence;
-  bool last;           // of this CTA: nothing follows that its stores could hold up
-  bool last_to_peers;  // what follows in this CTA are own rows
+  std::uint32_t follows;  // WhatFollows
 };
 
 struct AttentionBarriers {
@@ -59,8 +64,7 @@ struct AttentionBarriers {
   ArrivalBarrier vacant[attend_warpgroups];  // and have left it
   ArrivalBarrier stored;                     // the CTA's store warps have finished
   schedule::AttentionShare work;             // of the query; guarded by its two barriers. block_end 0: there is none
-  bool last_work;                            // the CTA has no other tile after it
-  bool last_peers_work;                      // and none with rows of peers
+  std::uint32_t follows;                     // that work: WhatFollows
   Slab slab[attend_warpgroups];              // guarded by staged and vacant
   std::uint32_t finished_parts[attend_warpgroups];
   std::uint32_t arrived_from;              // see input_watch.cuh

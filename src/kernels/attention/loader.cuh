@@ -20,8 +20,7 @@ class AttentionLoader {
     while (index < launch_.whole_tiles) {
       const schedule::AttentionTile tile = launch_.schedule.tile(index);
       const std::int32_t next = next_index(index);  // drawn early: the answer takes most of a microsecond
-      work_on({tile, 0, 1, 0, 0}, next >= launch_.whole_tiles && launch_.split.shares == nullptr,
-              next >= launch_.first_own_work);
+      work_on({tile, 0, 1, 0, 0}, what_follows(next));
       await_input<HeadDim>(everything_arrived);
       index = next;
     }
@@ -29,10 +28,10 @@ class AttentionLoader {
     for (std::int32_t share = 0; launch_.split.shares != nullptr && share < schedule::shares_each; ++share) {
       const schedule::AttentionShare work = launch_.split.shares[block_ * schedule::shares_each + share];
       if (work.tile.block_end > 0) {
-        work_on(work, true, false);  // a second share may follow: it is as short
+        work_on(work, WhatFollows::nothing_waits);  // a second share may follow: it is as short
       }
     }
-    announce({}, true, false);
+    announce({}, WhatFollows::nothing_waits);
     leave_draw();
   }
 
@@ -42,6 +41,13 @@ class AttentionLoader {
       return index + blocks_;
     }
     return blocks_ + static_cast<std::int32_t>(atomicAdd(launch_.tickets, 1U));
+  }
+
+  /// After a whole tile, if that index comes next.
+  [[nodiscard]] __device__ std::uint32_t what_follows(std::int32_t next) const {
+    const bool nothing = next >= launch_.whole_tiles && launch_.split.shares == nullptr;
+    return (nothing ? WhatFollows::nothing_waits : 0U) |
+           (next >= launch_.first_own_work ? WhatFollows::own_rows_only : 0U);
   }
 
   /// The last CTA that has drawn leaves the counters as the next launch wants them.
@@ -55,8 +61,8 @@ class AttentionLoader {
     }
   }
 
-  __device__ void work_on(const schedule::AttentionShare& work, bool last, bool last_to_peers) {
-    announce(work, last, last_to_peers);
+  __device__ void work_on(const schedule::AttentionShare& work, std::uint32_t follows) {
+    announce(work, follows);
     const schedule::AttentionTile& tile = work.tile;
     load_keys(tile, tile.block_end - 1);
 #pragma unroll 1
@@ -67,13 +73,12 @@ class AttentionLoader {
     load_values(tile, tile.block_begin, 1);
   }
 
-  __device__ void announce(const schedule::AttentionShare& work, bool last, bool last_to_peers) {
+  __device__ void announce(const schedule::AttentionShare& work, std::uint32_t follows) {
     AttentionBarriers& barriers = Shared::barriers();
     barriers.query_empty.wait(query_parity_ ^ 1U);
     query_parity_ ^= 1U;
     barriers.work = work;
-    barriers.last_work = last;
-    barriers.last_peers_work = last_to_peers;
+    barriers.follows = follows;
     const schedule::AttentionTile& tile = work.tile;
     if (tile.block_end == 0) {
       barriers.query_full.arrive();

@@ -75,7 +75,7 @@ class AttentionStoreWarp {
       }
       if (!gave_up_ && launch_.destinations.slabs > 0) {
         tell_owners(slab);
-        if (leader_ && slab.last_to_peers && !posted_) {
+        if (leader_ && (slab.follows & WhatFollows::own_rows_only) != 0U && !posted_) {
           posted_ = true;  // early: at the end of the kernel it would take two microseconds more
           call().post_done();
         }
@@ -125,7 +125,7 @@ class AttentionStoreWarp {
     for (std::int32_t half = 0; half < Layout::halves; ++half) {
 #pragma unroll 1
       for (std::int32_t first = 0; first < warpgroup_rows; first += remote_store_rows) {
-        await_interval(slab.last);
+        await_interval(slab);
         store_box(slab, owner, half, row + first, half * Layout::slab_half_bytes + first * 128);
         commit_bulk_stores();
       }
@@ -135,8 +135,8 @@ class AttentionStoreWarp {
   /// Wraps every four seconds: at worst one store waits for one interval more.
   __device__ static std::uint32_t nanoseconds() { return static_cast<std::uint32_t>(global_nanoseconds()); }
 
-  __device__ void await_interval(bool last) {
-    if (last || launch_.destinations.store_interval_ns == 0) {
+  __device__ void await_interval(const Slab& slab) {
+    if ((slab.follows & WhatFollows::nothing_waits) != 0U || launch_.destinations.store_interval_ns == 0) {
       return;
     }
     while (nanoseconds() - last_store_ns_ < launch_.destinations.store_interval_ns) {
