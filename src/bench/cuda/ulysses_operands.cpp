@@ -48,6 +48,8 @@ const void* UlyssesOperands::projected_part(int rank, int part) const {
   return at(projected_, rank).as<char>() + static_cast<std::size_t>(part) * bytes;
 }
 
-std::string UlyssesOperands::l2_policy() const { return l2_policy_text(sets_, bytes_of_set_); }
+std::string UlyssesOperands::l2_policy() const {
+  return l2_policy_text(sets_, bytes_of_set_) + "; of what one operation leaves for the next L2 holds what it can";
+}
 
 }  // namespace xstage::bench
