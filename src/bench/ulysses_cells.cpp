@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "files/csv.hpp"
 #include "xstage/error.hpp"

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "bench/ulysses_row.hpp"
 
