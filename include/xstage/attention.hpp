@@ -20,24 +20,28 @@
 //
 // Synchronisation: `launch` enqueues one kernel and returns. With `to_owners` the ranks' launches find each other on
 // the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and
-// every rank must launch. The result on a rank is complete when its kernel has finished; a kernel that wants to begin
-// earlier waits for arrival counters (`arrivals`). Results lie in the symmetric heap and stay valid in stream order
-// until the handle's next launch: a peer stores into them only after this rank has entered that launch, which is the
-// acknowledgement that everything before it in the stream has read them. (A second buffer would save that wait, but the
-// first result is stored when the first tile has been computed, long after all ranks have entered.) No host work
-// between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells the others, and the next
-// `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
+// every rank must launch. The result on a rank is complete when its kernel has finished, unless it was launched with
+// `Completion::sent`: then the next kernel in the stream need not wait for peers, and who reads the result waits for
+// all of it (`await_arrival`) or for the rows that it reads (`arrivals`). Results lie in the symmetric heap and stay
+// valid in stream order until the handle's next launch: a peer stores into them only after this rank has entered that
+// launch, which is the acknowledgement that everything before it in the stream has read them. (A second buffer would
+// save that wait, but the first result is stored when the first tile has been computed, long after all ranks have
+// entered.) No host work between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells
+// the others, and the next `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "xstage/completion.hpp"
 #include "xstage/instruments.hpp"
 #include "xstage/node.hpp"
 #include "xstage/plan.hpp"
 #include "xstage/row_range.hpp"
 #include "xstage/symmetric_heap.hpp"
+#include "xstage/tile_arrivals.hpp"
 
 struct CUstream_st;
 
@@ -72,10 +76,21 @@ struct Problem {
 struct Plan {
   // Bulk stores go through the copy engine, one thread each 64 rows; direct ones are 16 bytes a lane.
   StorePath store_path = StorePath::bulk;
-  int issuers = 0;  // CTAs; 0: one for each multiprocessor, at most one for each tile unless tiles are split
+  double drain_gb_per_s = 373.4;  // R of bulk stores that the interval is computed from; default: two H200, NVLink
+  int store_interval_ns = -1;  // least time between two bulk stores of 4 KiB to peers by one warp; -1: three quarters
+                               // of the drain rate if all warps store; 0: none
+  int issuers = 0;             // CTAs; 0: one for each multiprocessor, at most one for each tile unless tiles are split
   // 1: tiles that are left over for less than one round of all CTAs are split along their keys, so that all have the
   // same to do; 0: not; -1: where that saves more than it costs. Not with causal.
   int split = -1;
+};
+
+/// Arrival of operands that gemm_all_to_all brings: `Gemm::arrivals` of its parts. The attention then begins when the
+/// Gemm's kernel has ended on this rank, launched with Completion::sent, and waits for the peers' tiles block by block.
+struct InputArrivals {
+  TileArrivals query;
+  TileArrivals key;
+  TileArrivals value;
 };
 
 /// Device addresses of one launch.
@@ -85,6 +100,8 @@ struct Operands {
   const void* value = nullptr;
   void* output = nullptr;        // Destination::local only
   float* log_sum_exp = nullptr;  // null: not wanted
+  // None: what is before this launch in the stream has brought the operands. Only with to_owners, one sequence.
+  std::optional<InputArrivals> arrivals = std::nullopt;
 };
 
 /// Rows of each sequence that a rank owns.
@@ -136,11 +153,15 @@ class Attention {
   ~Attention();
 
   /// Enqueues the operation. Throws InputError for operands that break a rule, DeviceError if an earlier call gave up.
-  void launch(const attention::Operands& operands, CUstream_st* stream);
+  void launch(const attention::Operands& operands, CUstream_st* stream, Completion completion = Completion::arrived);
 
   /// All virtual ranks of one GPU in one cooperative launch; handle i and operands i belong to rank i.
   static void launch_together(std::span<Attention* const> ranks, std::span<const attention::Operands> operands,
-                              CUstream_st* stream);
+                              CUstream_st* stream, Completion completion = Completion::arrived);
+
+  /// After a launch with Completion::sent: enqueues a kernel that ends when all results of that call have arrived on
+  /// this rank. Enqueues nothing where no peer stores.
+  void await_arrival(CUstream_st* stream) const;
 
   /// Result of to_owners [sequences, own rows, heads, head_dim] in the symmetric heap; null if this rank owns no row.
   /// Of a twin: destination d's rows lie behind those of destination d - 1.

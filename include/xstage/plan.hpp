@@ -29,7 +29,7 @@ struct Plan {
   int store_rows = 32;            // a group of remote stores: rows x 64 columns, 128 bytes a row; 16, 32 or 64
   int window = 1;              // groups that each of a CTA's two store warps may have under way: 1, 2 or 4; 0: no limit
   int store_interval_ns = -1;  // least time between two groups of a store warp; -1: from the drain rate, see make_plan
-  int push_interval_ns = -1;   // the same between two 8-KiB pieces that one CTA pushes in an all-gather
+  int push_interval_ns = -1;   // the same between two 8-KiB pieces that one warp pushes in an all-gather
   int staging_chunks = 0;  // of 8 KiB (64 rows x 64 columns) for each multiplying warpgroup, 1 to 4; 0: a whole tile
   // Results are staged where operands were, so that the ring has all of shared memory: only where no CTA has a second
   // tile, and none waits for partial sums before its own are ready. 1: so; 0: not; -1: so where it is possible.

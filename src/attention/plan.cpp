@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "attention/problem.hpp"
@@ -30,11 +31,25 @@ bool split_pays(const Problem& problem, int issuers, int world) {
   return left > 0 && blocks - blocks * left / issuers > blocks_for_a_split;
 }
 
+/// As for GEMMs: at the full drain rate the X-Stage stays full and loads wait behind it, at three quarters they keep
+/// their time. All store warps of all CTAs share the rate.
+int choose_store_interval(const Plan& plan) {
+  constexpr double share_of_drain = 0.75;
+  constexpr double bytes = 4096;
+  constexpr int warps = 3;
+  return static_cast<int>(std::lround(warps * plan.issuers * bytes / (share_of_drain * plan.drain_gb_per_s)));
+}
+
 void check_choices(const Problem& problem, const Plan& plan) {
   if (plan.store_path != StorePath::store16 && plan.store_path != StorePath::bulk) {
     throw InputError(fmt::format("plan: store_path is {}: it must be {} or {}", name_of(plan.store_path),
                                  name_of(StorePath::store16), name_of(StorePath::bulk)));
   }
+  if (!(plan.drain_gb_per_s > 0)) {
+    throw InputError(fmt::format("plan: drain_gb_per_s is {}: it must be above zero", plan.drain_gb_per_s));
+  }
+  check_field(plan.store_interval_ns >= -1, "store_interval_ns", plan.store_interval_ns,
+              "it must be 0 or more, or -1 for the rule");
   check_field(plan.split >= -1 && plan.split <= 1, "split", plan.split, "it must be 0 or 1, or -1 for the rule");
   check_field(plan.split != 1 || !problem.causal, "split", plan.split,
               "causal attention needs 0, since its CTAs draw their tiles one by one");
@@ -84,6 +99,9 @@ Plan complete_plan(const Problem& problem, const Plan& plan, int world, int mult
     complete.issuers = choose_issuers(problem, complete.split, world, multiprocessors);
   }
   check_issuers(complete, multiprocessors);
+  if (complete.store_interval_ns == -1) {
+    complete.store_interval_ns = choose_store_interval(complete);
+  }
   return complete;
 }
 

@@ -50,7 +50,10 @@ struct AttentionShapeChoice {
 /// one rank alone has none of them.
 [[nodiscard]] std::vector<std::string> parse_attention_variants(std::string_view text, int ranks);
 /// All of them, as for --variants.
-inline constexpr const char* all_attention_variants = "attention,all_to_all,serial,fused,local_twin";
+inline constexpr const char* all_attention_variants = "attention,all_to_all,serial,fused,fused_arrived,local_twin";
+
+/// Whether a variant stores its tiles to their owners: `fused` and `fused_arrived`.
+[[nodiscard]] inline bool is_fused(std::string_view variant) { return variant.starts_with("fused"); }
 
 /// What each rank computes if nothing is communicated: its own heads.
 [[nodiscard]] attention::Problem problem_of_rank(const AttentionCell& cell);

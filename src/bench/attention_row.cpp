@@ -79,7 +79,7 @@ void add_ratios(std::vector<AttentionRow>& rows_of_cell) {
     if (row.times.variant != "attention" && row.times.variant != "all_to_all") {
       row.ratio = ratio_to(row, attention);
     }
-    if (row.times.variant != "fused") {
+    if (!is_fused(row.times.variant)) {
       continue;
     }
     row.serial_ratio = ratio_to(row, serial);
@@ -100,7 +100,10 @@ std::string key_of(const AttentionRow& row) {
 namespace {
 
 Json plan_json(const attention::Plan& plan) {
-  return {{"store_path", xstage::name_of(plan.store_path)}, {"issuers", plan.issuers}, {"split", plan.split}};
+  return {{"store_path", xstage::name_of(plan.store_path)},
+          {"store_interval_ns", plan.store_interval_ns},
+          {"issuers", plan.issuers},
+          {"split", plan.split}};
 }
 
 Json plan_json(const all_to_all::Plan& plan) {

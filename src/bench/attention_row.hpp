@@ -31,9 +31,10 @@ struct AttentionRow {
   std::optional<double> one_shot_us;  // one call from rest, until its results are complete on every rank
   std::optional<attention::Plan> plan;
   std::optional<all_to_all::Plan> exchange_plan;
-  /// Time against plain attention. Of `fused`, less 1, it is the residual.
+  /// Time against plain attention. Of the fused ones, less 1, it is the residual.
   std::optional<PairedRatio> ratio;
-  /// `fused` only: time against `serial` and `local_twin`, and the smallest ratio to `attention` that the cell allows.
+  /// Fused ones only: time against `serial` and `local_twin`, and the smallest ratio to `attention` that the cell
+  /// allows.
   std::optional<PairedRatio> serial_ratio;
   std::optional<PairedRatio> twin_ratio;
   std::optional<double> ceiling;

@@ -17,6 +17,7 @@
 #include "bench/bench_run.hpp"
 #include "bench/gemm_prediction.hpp"
 #include "bench/gemm_row.hpp"
+#include "bench/plan_options.hpp"
 
 namespace xstage::bench {
 
@@ -29,6 +30,7 @@ struct GemmBenchOptions {
   bool spans = false;                          // after the trials of a cell: calls of the instrumented kernel
   std::string cublas_path;                     // empty: where the dynamic linker finds it
   std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
+  std::optional<GemmPlanOverrides> plan;       // of fused and local_twin; none: all as the rule picks it
 };
 
 struct GemmBenchOutcome : RunState {

@@ -33,6 +33,7 @@ struct GemmOptions {
   std::string cublas;
   std::string platform;
   std::string trace;
+  std::optional<std::string> plan;
   bool verify = false;
   bool local_twin = false;
   bool spans = false;
@@ -86,6 +87,9 @@ Json document(const NodeDescription& node, const bench::GemmBenchOptions& run, c
         "is possible, since computing takes what the faster of alone and cublas took and the bytes to peers drain at "
         "R";
   }
+  if (run.plan) {
+    json["plan_overrides"] = bench::plan_overrides_json(*run.plan);
+  }
   if (run.spans) {
     json["spans"] =
         "of the last call in a graph of calls of the instrumented kernel, after the trials; call_us: one such call; "
@@ -119,6 +123,10 @@ bench::GemmBenchOutcome measure(Console& console, const GemmOptions& options, co
 ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   const auto operations = parsed("--ops", [&] { return bench::parse_operations(options.operations); });
   const auto shapes = parsed("--shapes", [&] { return bench::parse_shapes(options.shapes); });
+  bench::GemmBenchOptions run;
+  if (options.plan) {
+    run.plan = parsed("--plan", [&] { return bench::parse_gemm_plan(*options.plan); });
+  }
   check_trials(options.trials);
   require_different_files({options.platform, options.output, options.trace});
   std::optional<Platform> platform;
@@ -132,7 +140,6 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
       check_writable(file);
     }
   }
-  bench::GemmBenchOptions run;
   run.devices = choose_devices(options.devices, node);
   run.cells = bench::make_cells(operations, shapes, static_cast<int>(run.devices.size()));
   run.trials = options.trials;
@@ -173,6 +180,7 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--cublas", options->cublas, "libcublas.so; default: where the dynamic linker finds it");
   verb->add_option("--platform", options->platform,
                    "platform profile: also what the model predicts for fused operations, and their ceiling");
+  verb->add_option("--plan", options->plan, fmt::format(plan_help, "fused operations", bench::gemm_plan_fields()));
   verb->add_flag("--verify", options->verify, "compare results with sums in double; exit code 1 if they are wrong");
   verb->add_flag("--local-twin", options->local_twin, "also the fused operation with local memory in place of peers");
   verb->add_flag("--spans", options->spans,
@@ -187,10 +195,12 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
 }  // namespace
 
 void add_bench(CLI::App& tool, Invocation& invocation) {
-  CLI::App* verb = tool.add_subcommand("bench", "Measure this library's kernels against others (gemm, attention)");
+  CLI::App* verb =
+      tool.add_subcommand("bench", "Measure this library's kernels against others (gemm, attention, ulysses)");
   verb->require_subcommand(1);
   add_gemm(*verb, invocation);
   add_bench_attention(*verb, invocation);
+  add_bench_ulysses(*verb, invocation);
 }
 
 }  // namespace xstage::cli

@@ -25,11 +25,12 @@ namespace {
 
 struct AttentionOptions {
   std::string shapes = "table";
-  std::string variants = "attention,all_to_all,fused,local_twin";
+  std::string variants = bench::all_attention_variants;
   std::vector<int> devices;
   int trials = 20;
   std::string output;
   std::string platform;
+  std::optional<std::string> plan;
   bool verify = false;
   bool json = false;
 };
@@ -77,6 +78,9 @@ Json document(const NodeDescription& node, const bench::AttentionBenchOptions& r
         "tail_us: stores after the last main loop, if CTAs end together; shortest_hidden_keys: from so many keys on a "
         "main loop hides what its wave stores";
   }
+  if (run.plan) {
+    json["plan_overrides"] = bench::plan_overrides_json(*run.plan);
+  }
   json["rows"] = bench::rows_json(outcome.rows);
   return json;
 }
@@ -103,6 +107,10 @@ ExitCode bench_attention(Console& console, const AttentionOptions& options) {
   const auto shapes = parsed("--shapes", [&] { return bench::parse_attention_shapes(options.shapes); });
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
   static_cast<void>(parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, 2); }));
+  bench::AttentionBenchOptions run;
+  if (options.plan) {
+    run.plan = parsed("--plan", [&] { return bench::parse_attention_plan(*options.plan); });
+  }
   check_trials(options.trials);
   require_different_files({options.platform, options.output});
   std::optional<Platform> platform;
@@ -114,7 +122,6 @@ ExitCode bench_attention(Console& console, const AttentionOptions& options) {
   if (!options.output.empty()) {
     check_writable(options.output);
   }
-  bench::AttentionBenchOptions run;
   run.devices = choose_devices(options.devices, node);
   const int ranks = static_cast<int>(run.devices.size());
   run.variants = parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, ranks); });
@@ -153,6 +160,7 @@ void add_bench_attention(CLI::App& bench, Invocation& invocation) {
   verb->add_option("-o,--output", options->output, result_file_help);
   verb->add_option("--platform", options->platform,
                    "platform profile: also what the model predicts for the variant fused");
+  verb->add_option("--plan", options->plan, fmt::format(plan_help, "attention", bench::attention_plan_fields()));
   verb->add_flag("--verify", options->verify,
                  "compare sampled rows with an attention in double; exit code 1 if they are wrong");
   verb->add_flag("--json", options->json, json_help);

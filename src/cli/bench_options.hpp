@@ -39,8 +39,11 @@ void check_trials(int trials);
 /// Option help that the benchmarks share.
 inline constexpr const char* devices_help = "GPUs, one a rank (0,1); default: all";
 inline constexpr const char* trials_help = "rounds; at least 6 for an interval";
+inline constexpr const char* plan_help =
+    "fields of the plan of {} that you set, KEY=VALUE,... with {}; default: as the rule picks them";
 inline constexpr const char* result_file_help = "result file to write (JSON)";
 
 void add_bench_attention(CLI::App& bench, Invocation& invocation);
+void add_bench_ulysses(CLI::App& bench, Invocation& invocation);
 
 }  // namespace xstage::cli

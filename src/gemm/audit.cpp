@@ -201,7 +201,7 @@ double shard_rate(const Plan& plan, const Platform& platform, int world) {
   const Boundary pieces{plan.issuers, double{kernels::push_piece_bytes} * (world - 1) * plan.issuers, false};
   const double rate = point_of(pieces, plan, platform, capacity_known).drain_bytes_per_us;
   const bool paced = plan.gather == GatherPath::push && plan.push_interval_ns > 0;
-  return paced ? std::min(rate, pieces.bytes / (plan.push_interval_ns * 1e-3)) : rate;
+  return paced ? std::min(rate, pieces.bytes * plan.push_warps / (plan.push_interval_ns * 1e-3)) : rate;
 }
 
 /// An all-gather: no warpgroup stores to a peer, so none is stalled. What multiplies and what arrives run side by side;

@@ -112,21 +112,55 @@ int interval_ns(double bytes, int issuers, double share, double drain_gb_per_s) 
   return static_cast<int>(bytes * issuers / (share * drain_gb_per_s));  // 1 GB/s is 1 byte/ns
 }
 
-void fill_intervals(const Problem& problem, Plan& plan, int world) {
-  const int peers = world - 1;
-  const std::int64_t waves =
-      columns_of_slowest(local_shape(problem, world), plan.tile_columns, plan.issuers) / plan.tile_columns;
-  const double share = waves <= 2 ? drain_share_of_few_waves : drain_share;
-  if (plan.store_interval_ns < 0) {
-    const int copies = problem.operation == Operation::all_reduce ? std::max(1, peers) : 1;
-    plan.store_interval_ns =
-        world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share, plan.drain_gb_per_s);
+/// Columns of tiles that the CTA multiplies that has most of them.
+std::int64_t most_columns(const Problem& problem, const Plan& plan, int world) {
+  return columns_of_slowest(local_shape(problem, world), plan.tile_columns, plan.issuers);
+}
+
+double share_of_drain(const Problem& problem, const Plan& plan, int world) {
+  return most_columns(problem, plan, world) <= 2 * plan.tile_columns ? drain_share_of_few_waves : drain_share;
+}
+
+void fill_store_interval(const Problem& problem, Plan& plan, int world) {
+  if (plan.store_interval_ns >= 0) {
+    return;
   }
-  if (plan.push_interval_ns < 0) {
-    plan.push_interval_ns =
-        world == 1 ? 0
-                   : interval_ns(double{kernels::push_piece_bytes} * peers, plan.issuers, share, plan.drain_gb_per_s);
+  const int copies = problem.operation == Operation::all_reduce ? std::max(1, world - 1) : 1;
+  const double share = share_of_drain(problem, plan, world);
+  plan.store_interval_ns =
+      world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share, plan.drain_gb_per_s);
+}
+
+/// Two push warps together ask for a little more than the drain rate, since each also waits until its piece has
+/// arrived: 2048 x 4096 x 4096 on two ranks took 54.7 us so, 58.8 us at 0.97 of it and 65.3 us at twice the rate.
+constexpr double drain_share_of_two_pushers = 1.15;
+
+/// Time that a k-block of a tile takes for each of its columns: 16384 x 5120 x 13824 on two ranks, 1440 us.
+constexpr double column_block_ns = 670.0 / 256;
+
+/// What the other ranks need of a push is there in time if all of it has arrived after so much of the call, divided by
+/// the number of ranks. A faster push only takes bandwidth from the loads: 16384 x 5120 x 13824 on two ranks took 1572
+/// us at 0.72 of the drain rate, which ends after 0.6 of the call, 1535 us if it ended after 0.8, and 1850 us after it.
+constexpr double push_share_of_call = 1.6;
+
+void fill_push_interval(const Problem& problem, Plan& plan, int world) {
+  if (plan.push_interval_ns >= 0) {
+    return;
   }
+  const double bytes = double{kernels::push_piece_bytes} * plan.push_warps * (world - 1);
+  const double share = plan.push_warps == 2 ? drain_share_of_two_pushers : share_of_drain(problem, plan, world);
+  plan.push_interval_ns = world == 1 ? 0 : interval_ns(bytes, plan.issuers, share, plan.drain_gb_per_s);
+  const std::int64_t columns = most_columns(problem, plan, world);
+  if (!pushes(problem, plan, world) || columns <= 2 * plan.tile_columns) {
+    return;
+  }
+  const auto divide_up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by; };
+  const std::int64_t depth_blocks = divide_up(problem.k, kernels::gemm_tile_depth);
+  const std::int64_t row_blocks = divide_up(row_range(problem.m, 0, world).count, kernels::push_rows);
+  const std::int64_t pieces = divide_up(row_blocks * depth_blocks, plan.issuers * plan.push_warps);
+  const double call_ns = column_block_ns * static_cast<double>(columns * depth_blocks);
+  const double slowest = push_share_of_call / world * call_ns / static_cast<double>(pieces);
+  plan.push_interval_ns = std::max(plan.push_interval_ns, static_cast<int>(slowest));
 }
 
 }  // namespace
@@ -350,24 +384,9 @@ void complete_occupancy(const Problem& problem, Plan& plan, int world, int multi
   complete_ring(problem, plan, world);
 }
 
-/// A k-block of 256 columns at the power limit: two waves of 128 such blocks, 4096 x 4096 x 8192 on two ranks, took
-/// 205 us.
-constexpr double column_block_ns = 800.0 / 256;
-
-/// Whether a CTA has pushed its share of the shard before its first tile is multiplied.
-bool pushes_within_a_main_loop(const Problem& problem, const Plan& plan, int world) {
-  const auto divide_up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by; };
-  const std::int64_t depth_blocks = divide_up(problem.k, kernels::gemm_tile_depth);
-  const std::int64_t row_blocks = divide_up(row_range(problem.m, 0, world).count, kernels::push_rows);
-  const std::int64_t pieces_each = divide_up(row_blocks * depth_blocks, plan.issuers);
-  const double bytes = double{kernels::push_piece_bytes} * (world - 1);
-  const int least_interval_ns = interval_ns(bytes, plan.issuers, 1, plan.drain_gb_per_s);
-  return static_cast<double>(pieces_each) * std::max(plan.push_interval_ns, least_interval_ns) <
-         column_block_ns * plan.tile_columns * static_cast<double>(depth_blocks);
-}
-
 /// A second warp pushes where rows come late: with many waves they come early enough. It is the one that stores results
-/// later, so they must have a place until the push is over, or be later than that.
+/// later, so they must have a place until the push is over: with less staging, 4096 x 4096 x 8192 on two ranks took 219
+/// us, although its push lasts a little less than a main loop, and 1.26 of the GEMM alone.
 void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles) {
   if (plan.push_warps != 0) {
     return;
@@ -375,9 +394,7 @@ void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles
   const bool few_waves = most_tiles * plan.cluster_rows * plan.cluster_columns <= 2 * plan.issuers;
   const int chunks = plan.tile_columns / kernels::chunk_columns / (problem.gated ? 2 : 1);
   const bool stages_whole_tile = plan.staging_chunks >= chunks;
-  const bool two = pushes(problem, plan, world) && few_waves &&
-                   (stages_whole_tile || pushes_within_a_main_loop(problem, plan, world));
-  plan.push_warps = two ? 2 : 1;
+  plan.push_warps = pushes(problem, plan, world) && few_waves && stages_whole_tile ? 2 : 1;
 }
 
 }  // namespace
@@ -392,8 +409,9 @@ Plan complete_plan(const Problem& problem, Plan plan, int world, int multiproces
   const int most_tiles = most_cluster_tiles(problem, plan, world);
   complete_occupancy(problem, plan, world, multiprocessors, most_tiles);
   check_plan(plan, multiprocessors);
-  fill_intervals(problem, plan, world);
+  fill_store_interval(problem, plan, world);
   complete_push(problem, plan, world, most_tiles);
+  fill_push_interval(problem, plan, world);
   const std::int64_t bytes = shared_layout(problem, plan, world).bytes;
   if (bytes > shared_memory_limit) {
     throw InputError(fmt::format("plan: {} stages and {} staging chunks take {} bytes of shared memory: at most {}",

@@ -65,6 +65,11 @@ class AttentionSchedule {
   /// Valid indices of `tile` are 0 to this.
   XSTAGE_HOST_DEVICE std::int32_t tiles() const { return row_tiles_ * shape_.heads * shape_.sequences; }
 
+  /// From this index on tiles hold own rows only.
+  XSTAGE_HOST_DEVICE std::int32_t first_own_tile() const {
+    return shape_.causal != 0 ? tiles() : (row_tiles_ - tiling_.own_row_tiles) * shape_.heads * shape_.sequences;
+  }
+
   XSTAGE_HOST_DEVICE AttentionTile tile(std::int32_t index) const {
     const Place place = shape_.causal != 0 ? causal_place(index) : full_place(index);
     AttentionTile tile;

@@ -32,7 +32,8 @@ class Usage(ToolTest):
                       ["predict", "--platform", "p", "--producers", "8", "--bytes", "32KB", "--gap", "1"],
                       ["predict", "--platform", "p", "--producers", "8", "--bytes", "32", "--gap", "2:1:1"],
                       ["audit", "--platform", "p", "--gap", "1"], ["devices", "--unknown"],
-                      ["bench"], ["bench", "gemm", "--ops", "broadcast"], ["bench", "gemm", "--shapes", "8192"]):
+                      ["bench"], ["bench", "gemm", "--ops", "broadcast"], ["bench", "gemm", "--shapes", "8192"],
+                      ["bench", "gemm", "--plan", "windows=2"], ["bench", "attention", "--plan", "window=2"]):
             with self.subTest(words):
                 self.assert_fails(run(*words), 2)
 

@@ -377,7 +377,16 @@ void Ranks::collect(const Call& call, int rank) {
               "copying a result");
 }
 
-void Ranks::launch_rank(const Call& call, int rank) { (*this)[rank].launch(call.operands(rank), stream(rank)); }
+void Ranks::await_arrival(int rank) {
+  if (completion_ == Completion::sent) {
+    (*this)[rank].await_arrival(stream(rank));
+  }
+}
+
+void Ranks::launch_rank(const Call& call, int rank) {
+  (*this)[rank].launch(call.operands(rank), stream(rank), completion_);
+  await_arrival(rank);
+}
 
 void Ranks::enqueue_rank(const Call& call, int rank) {
   poison_heap_result(rank);
@@ -402,8 +411,9 @@ void Ranks::enqueue_together(const Call& call) {
     operands.push_back(call.operands(rank));
   }
   const std::vector<Attention*> all = handles();
-  Attention::launch_together(all, operands, stream(0));
+  Attention::launch_together(all, operands, stream(0), completion_);
   for (int rank = 0; rank < count(); ++rank) {
+    await_arrival(rank);
     collect(call, rank);
   }
 }

@@ -121,6 +121,9 @@ class Ranks {
   [[nodiscard]] std::uint32_t* signals(int rank);
   [[nodiscard]] std::vector<Attention*> handles();
 
+  /// Of launches from now on. `sent`: each is followed by a wait for the peers' results.
+  void complete_by(Completion completion) { completion_ = completion; }
+
   /// Enqueues a call on all ranks, and with it the copy of results that lie in the heap. Waits for nothing, but virtual
   /// ranks do.
   void enqueue(const Call& call);
@@ -128,7 +131,7 @@ class Ranks {
   void enqueue_together(const Call& call);
   /// One rank alone, as its own launch.
   void enqueue_rank(const Call& call, int rank);
-  /// The launch alone: results in the heap stay there.
+  /// The launch alone, with its wait: results in the heap stay there.
   void launch_rank(const Call& call, int rank);
   /// Copies the result of a rank that lies in the heap, in its stream.
   void collect(const Call& call, int rank);
@@ -143,11 +146,13 @@ class Ranks {
 
  private:
   void poison_heap_result(int rank);
+  void await_arrival(int rank);
   [[nodiscard]] bool is_poisoned(const void* pointer, std::size_t bytes) const;
 
   Case case_;
   std::vector<int> devices_;
   bool virtual_ = false;
+  Completion completion_ = Completion::arrived;
   PeerAccessHeap heap_;
   SymmetricBuffer before_{};
   SymmetricBuffer behind_{};

@@ -106,7 +106,7 @@ TEST(BenchAttentionCells, ShareOfARank) {
 
 TEST(BenchAttentionCells, VariantsComeInTheOrderInWhichTheyAreMeasured) {
   EXPECT_THAT(parse_attention_variants(all_attention_variants, 2),
-              ElementsAre("attention", "all_to_all", "serial", "fused", "local_twin"));
+              ElementsAre("attention", "all_to_all", "serial", "fused", "fused_arrived", "local_twin"));
   EXPECT_THAT(parse_attention_variants("fused,attention,fused", 2), ElementsAre("attention", "fused"));
   EXPECT_THAT(parse_attention_variants(all_attention_variants, 1), ElementsAre("attention"));
   EXPECT_THAT([] { static_cast<void>(parse_attention_variants("fused", 1)); },

@@ -38,11 +38,22 @@ TEST(BenchAttentionCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
   EXPECT_EQ(run_bench({"--ops", "gemm"}).code, 2);
 }
 
+TEST(BenchAttentionCommand, MistakesInAPlanAreMistakesOfUsage) {
+  const Answer unknown = run_bench({"--plan", "issuers=100,window=2"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--plan: 'window=2': there is no such field; the fields are issuers, split,"));
+  for (const char* plan : {"split=1,split=1", "split", "split=", "split=yes", "store_path=store8", ""}) {
+    EXPECT_EQ(run_bench({"--plan", plan}).code, 2) << plan;
+  }
+  EXPECT_EQ(run_bench({"--plan", "split=0", "--platform", "no/such/profile.json"}).code, 3);
+}
+
 TEST(BenchAttentionCommand, HelpListsItsOptions) {
   const Answer help = run_bench({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"--shapes", "--variants", "--devices", "--trials", "--output", "--verify", "--json",
-                           "attention,all_to_all,serial,fused,local_twin"}) {
+  for (const char* word :
+       {"--shapes", "--variants", "--devices", "--trials", "--output", "--verify", "--json", "--plan",
+        "store_interval_ns", "attention,all_to_all,serial,fused,fused_arrived,local_twin"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }

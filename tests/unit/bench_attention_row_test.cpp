@@ -104,6 +104,7 @@ TEST(BenchAttentionRows, RowSaysWhatTheSchemaAsksFor) {
   row.one_shot_us = 320.25;
   row.largest_error = 0.75;
   row.plan = attention::Plan{};
+  row.plan->store_interval_ns = 5793;
   const Json json = row_json(row);
   EXPECT_EQ(json.at("sequence"), 4096);
   EXPECT_EQ(json.at("heads"), 48);  // of all ranks
@@ -126,6 +127,7 @@ TEST(BenchAttentionRows, RowSaysWhatTheSchemaAsksFor) {
   EXPECT_EQ(json.at("eager_us"), 310.0);
   EXPECT_EQ(json.at("replays"), 50);
   EXPECT_EQ(json.at("plan").at("store_path"), "bulk");
+  EXPECT_EQ(json.at("plan").at("store_interval_ns"), 5793);
   EXPECT_EQ(json.at("largest_error_in_roundings"), 0.75);
   EXPECT_EQ(json.at("trials"), 3);
   EXPECT_EQ(json.at("trials_us"), Json({300.0, 310.0, 320.0}));

@@ -43,11 +43,23 @@ TEST(BenchCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
   EXPECT_EQ(run_bench({"convolution"}).code, 2);
 }
 
+TEST(BenchCommand, MistakesInAPlanAreMistakesOfUsage) {
+  const Answer unknown = run_bench({"gemm", "--plan", "window=2,split=1"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--plan: 'split=1': there is no such field; the fields are window, store_rows,"));
+  for (const char* plan : {"window=2,window=2", "window", "window=", "window=two", "gather=pull", ""}) {
+    EXPECT_EQ(run_bench({"gemm", "--plan", plan}).code, 2) << plan;
+  }
+  EXPECT_EQ(run_bench({"gemm", "--plan"}).code, 2);
+  // Read and found good: what is missing now is the profile.
+  EXPECT_EQ(run_bench({"gemm", "--plan", "window=2,gather=push", "--platform", "no/such/profile.json"}).code, 3);
+}
+
 TEST(BenchCommand, HelpListsItsOptions) {
   const Answer help = run_bench({"gemm", "--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* option : {"--ops", "--shapes", "--devices", "--trials", "--output", "--cublas", "--platform",
-                             "--verify", "--local-twin", "--spans", "--trace", "--json"}) {
+                             "--verify", "--local-twin", "--spans", "--trace", "--json", "--plan", "drain_gb_per_s"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
 }

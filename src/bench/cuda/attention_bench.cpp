@@ -34,7 +34,7 @@ class CellRun {
         machine_(machine),
         cell_(cell),
         operands_(machine.ranks, cell, machine.random),
-        resources_{cell_, machine.ranks, operands_},
+        resources_{cell_, machine.ranks, operands_, options.plan},
         variants_(resources_, options.variants) {}
 
   /// None if it was stopped.

@@ -38,8 +38,8 @@ OperationHandles<Attention> make_local(const AttentionResources& resources) {
   OperationHandles<Attention> handles;
   for (const int device : devices_of(resources.ranks)) {
     handles.heaps.push_back(PeerAccessHeap::create({device}, attention::heap_bytes(problem, 1)));
-    handles.of_rank.push_back(std::make_unique<Attention>(
-        handles.heaps.back().rank(0), problem, attention::make_plan(problem, 1, multiprocessors(device)), time_out));
+    const attention::Plan plan = choose_plan(problem, 1, multiprocessors(device), resources.plan);
+    handles.of_rank.push_back(std::make_unique<Attention>(handles.heaps.back().rank(0), problem, plan, time_out));
   }
   return handles;
 }
@@ -61,7 +61,7 @@ OperationHandles<Attention> make_among_ranks(const AttentionResources& resources
   problem.destination = destination;
   const int world = resources.ranks.count();
   return make_shared_handles<Attention>(
-      resources, problem, attention::make_plan(problem, world, multiprocessors(resources.ranks.device(0))),
+      resources, problem, choose_plan(problem, world, multiprocessors(resources.ranks.device(0)), resources.plan),
       attention::heap_bytes(problem, world));
 }
 
@@ -88,7 +88,7 @@ AttentionVariants::AttentionVariants(const AttentionResources& resources, const 
   if (has("attention") || has("serial")) {
     local_ = make_local(resources);
   }
-  if (has("fused")) {
+  if (has("fused") || has("fused_arrived")) {
     to_owners_ = make_among_ranks(resources, attention::Destination::to_owners);
   }
   if (has("local_twin")) {
@@ -100,7 +100,7 @@ AttentionVariants::AttentionVariants(const AttentionResources& resources, const 
 }
 
 const OperationHandles<Attention>& AttentionVariants::attention_of(const std::string& name) const {
-  if (name == "fused") {
+  if (is_fused(name)) {
     return to_owners_;
   }
   return name == "local_twin" ? twin_ : local_;
@@ -108,8 +108,9 @@ const OperationHandles<Attention>& AttentionVariants::attention_of(const std::st
 
 void AttentionVariants::launch_attention(const std::string& name, int rank, int call, cudaStream_t stream) const {
   const AttentionOperands& operands = resources_.operands;
+  const Completion completion = name == "fused" ? Completion::sent : Completion::arrived;
   attention_of(name).of_rank[static_cast<std::size_t>(rank)]->launch(operands.addresses(rank, operands.set_of(call)),
-                                                                     stream);
+                                                                     stream, completion);
 }
 
 void AttentionVariants::launch_exchange(int rank, cudaStream_t stream) const {
@@ -154,7 +155,7 @@ void* AttentionVariants::result(const std::string& name, int rank) const {
     return resources_.operands.output(rank);
   }
   const auto index = static_cast<std::size_t>(rank);
-  return name == "fused" ? to_owners_.of_rank[index]->output() : exchange_.of_rank[index]->output();
+  return is_fused(name) ? to_owners_.of_rank[index]->output() : exchange_.of_rank[index]->output();
 }
 
 void AttentionVariants::poison_results(const std::string& name) const {

@@ -9,6 +9,7 @@
 #include "bench/attention_cells.hpp"
 #include "bench/cuda/attention_operands.hpp"
 #include "bench/cuda/timing.hpp"
+#include "bench/plan_options.hpp"
 #include "xstage/all_to_all.hpp"
 #include "xstage/attention.hpp"
 
@@ -19,6 +20,7 @@ struct AttentionResources {
   const AttentionCell& cell;
   const Ranks& ranks;
   const AttentionOperands& operands;
+  const std::optional<AttentionPlanOverrides>& plan;
 };
 
 /// One operation on all ranks: a handle each, and the heaps where they live.

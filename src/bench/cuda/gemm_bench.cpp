@@ -110,7 +110,7 @@ class CellRun {
         cell_(cell),
         operands_(machine.ranks(cell), cell, machine.standard_block(),
                   machine.scaled_block(options, 1.0 / std::sqrt(static_cast<double>(cell.problem.k)))),
-        resources_{cell_, machine.ranks(cell), operands_, machine.standard_block()},
+        resources_{cell_, machine.ranks(cell), operands_, machine.standard_block(), options.plan},
         own_(make_own_variants(resources_, options.local_twin, observer)) {}
 
   CellOutcome run() {

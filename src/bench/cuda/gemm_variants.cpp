@@ -44,6 +44,12 @@ class Alone final : public GemmHandles {
   }
 };
 
+/// Of the operation among ranks.
+Plan shared_plan(const CellResources& resources) {
+  return choose_plan(resources.cell.problem, resources.ranks.count(), multiprocessors(resources.ranks.device(0)),
+                     resources.plan);
+}
+
 std::vector<int> devices_of(const Ranks& ranks) {
   std::vector<int> devices;
   devices.reserve(static_cast<std::size_t>(ranks.count()));
@@ -58,7 +64,7 @@ class Fused final : public GemmHandles {
   explicit Fused(const CellResources& resources) {
     const gemm::Problem& problem = resources.cell.problem;
     const int world = resources.ranks.count();
-    const Plan plan = gemm::make_plan(problem, world, multiprocessors(resources.ranks.device(0)));
+    const Plan plan = shared_plan(resources);
     heaps_.push_back(
         PeerAccessHeap::create(devices_of(resources.ranks), gemm::heap_bytes(problem, plan, world) + recorder_bytes));
     for (int rank = 0; rank < world; ++rank) {
@@ -73,7 +79,7 @@ class LocalTwin final : public GemmHandles {
   explicit LocalTwin(const CellResources& resources) {
     const gemm::Problem& problem = resources.cell.problem;
     const int world = resources.ranks.count();
-    const Plan plan = gemm::make_plan(problem, world, multiprocessors(resources.ranks.device(0)));
+    const Plan plan = shared_plan(resources);
     for (int rank = 0; rank < world; ++rank) {
       const int device = resources.ranks.device(rank);
       const std::vector<int> here(static_cast<std::size_t>(world), device);

@@ -2,11 +2,13 @@
 // The variants of a cell as something that can be timed. Each owns its handles and heap; the operands are shared.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "bench/cuda/cublas.hpp"
 #include "bench/cuda/operands.hpp"
 #include "bench/cuda/timing.hpp"
+#include "bench/plan_options.hpp"
 #include "xstage/gemm.hpp"
 
 namespace xstage::bench {
@@ -17,6 +19,7 @@ struct CellResources {
   const Ranks& ranks;
   const Operands& operands;
   const RandomBlock& random;
+  const std::optional<GemmPlanOverrides>& plan;  // of the operation among ranks
 };
 
 /// Handles of one variant, one a rank, and where they live.

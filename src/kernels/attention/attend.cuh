@@ -40,10 +40,10 @@ class AttendWarpgroup {
       if (work.tile.block_end == 0) {
         break;
       }
-      attend(work);
+      attend(work, barriers.follows);
     }
     await_vacant();
-    hand_over({-1, 0, 0});
+    hand_over({-1, 0, 0, 0});
   }
 
  private:
@@ -57,7 +57,7 @@ class AttendWarpgroup {
   /// Two tracks for three warpgroups: the third is like the second.
   __device__ bool recording() const { return leader() && warpgroup_ < 2; }
 
-  __device__ void attend(const schedule::AttentionShare& work) {
+  __device__ void attend(const schedule::AttentionShare& work, std::uint32_t follows) {
     const schedule::AttentionTile& tile = work.tile;
     if (recording()) {
       probe_.begin();
@@ -86,17 +86,20 @@ class AttendWarpgroup {
       probe_.end(SpanKind::main_loop, tile.head);
     }
     if (rows_exist && (work.parts == 1 || parts_.merge(output, softmax_, work))) {
-      finish(output, {row, tile.head, tile.sequence});
+      finish(output, {row, tile.head, tile.sequence, follows});
     }
   }
 
-  /// A block that none of these rows sees.
+  /// A block that none of these rows sees. Its four warps must have seen that it is there before one of them releases
+  /// it: where products are computed they keep the warps together, here nothing else does, and a warp that falls two
+  /// rounds behind takes the next round for this one and waits for ever.
   __device__ void pass_over() {
     AttentionBarriers& barriers = Shared::barriers();
     barriers.key_full[key_position_.index()].wait(key_position_.parity());
+    barriers.value_full[value_position_.index()].wait(value_position_.parity());
+    sync_warpgroup(warpgroup_);
     release(barriers.key_empty[key_position_.index()]);
     key_position_.advance();
-    barriers.value_full[value_position_.index()].wait(value_position_.parity());
     release(barriers.value_empty[value_position_.index()]);
     value_position_.advance();
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "attention/problem.hpp"
@@ -56,7 +57,7 @@ class Attention::State {
   ~State() = default;
 
   /// Parameters for these operands; the maps are made anew only when an address changes.
-  const AttentionLaunch& prepare(const Operands& operands, int blocks) {
+  const AttentionLaunch& prepare(const Operands& operands, int blocks, Completion completion) {
     check_operands(operands);
     call_.prepare(blocks);
     if (blocks != blocks_) {
@@ -67,9 +68,17 @@ class Attention::State {
       make_operand_maps(operands);
     }
     launch_.log_sum_exp = operands.log_sum_exp;
+    launch_.leaves_early = completion == Completion::sent ? 1 : 0;
+    set_inputs(operands);
     operands_ = operands;
     prepared_ = true;
     return launch_;
+  }
+
+  void await_arrival(CUstream_st* stream) const {
+    if (among_ranks()) {
+      call_.await_arrival(kernels::attend_warpgroups, stream);
+    }
   }
 
   [[nodiscard]] kernels::AttentionLaunchShape shape(int blocks) const {
@@ -177,10 +186,14 @@ class Attention::State {
       launch_.split = split_.parameters();
       launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
     }
+    // Shares come last: unless they are all of own rows, no whole tile is the last with rows of peers.
+    const std::int32_t first_own = launch_.schedule.first_own_tile();
+    launch_.first_own_work = launch_.whole_tiles >= first_own ? first_own : std::numeric_limits<std::int32_t>::max();
   }
 
   void fill_destinations() {
     kernels::AttentionDestinations& destinations = launch_.destinations;
+    destinations.store_interval_ns = static_cast<std::uint32_t>(plan_.store_interval_ns);
     destinations.direct = plan_.store_path == StorePath::bulk ? 0 : 1;
     destinations.slabs = problem_.destination == Destination::to_owners
                              ? static_cast<std::int32_t>(attention::slabs(problem_) / problem_.sequences)
@@ -193,6 +206,7 @@ class Attention::State {
     }
     const int world = heap().world();
     destinations.count = world;
+    destinations.own = heap().rank();
     destinations.heads = problem_.heads;
     destinations.first_head = heap().rank() * own_heads();
     const PeerView view = heap().view(result_);
@@ -206,13 +220,14 @@ class Attention::State {
     }
     for (int rank = 0; rank < world; ++rank) {
       const std::int64_t rows = destinations.row_begin[rank + 1] - destinations.row_begin[rank];
-      launch_.output[rank] = result_map(destinations.base[rank], rows, problem_.heads);
+      launch_.output[rank] = result_map(destinations.base[rank], rows, problem_.heads, rank == destinations.own);
     }
   }
 
-  [[nodiscard]] CUtensorMap result_map(const void* address, std::int64_t rows, int heads) const {
+  [[nodiscard]] CUtensorMap result_map(const void* address, std::int64_t rows, int heads, bool whole) const {
     return kernels::head_map({address, problem_.sequences, rows, heads, problem_.head_dim, problem_.element},
-                             kernels::warpgroup_rows, problem_.head_dim / kernels::half_columns);
+                             whole ? kernels::warpgroup_rows : kernels::remote_store_rows,
+                             whole ? problem_.head_dim / kernels::half_columns : 1);
   }
 
   void check_operands(const Operands& operands) const {
@@ -224,6 +239,30 @@ class Attention::State {
     }
     if (operands.log_sum_exp != nullptr) {
       kernels::check_operand("log_sum_exp", operands.log_sum_exp);
+    }
+    if (operands.arrivals && instrumented_) {
+      throw InputError("an instrumented attention begins when its operands are there: leave out `arrivals`");
+    }
+    if (operands.arrivals) {
+      attention::check_arrivals(problem_, heap().world(), *operands.arrivals);
+    }
+  }
+
+  /// One rank alone has nobody to wait for: its projection's kernel has ended.
+  void set_inputs(const Operands& operands) {
+    launch_.inputs = {};
+    if (!operands.arrivals || !among_ranks()) {
+      return;
+    }
+    const attention::InputArrivals& arrivals = *operands.arrivals;
+    launch_.inputs.next_call = arrivals.query.next_call;
+    launch_.inputs.source_flags = static_cast<std::int32_t>(arrivals.query.source_flags);
+    launch_.inputs.source_rows = static_cast<std::int32_t>(arrivals.query.source_rows);
+    launch_.inputs.tile_columns = arrivals.query.tile_columns;
+    const TileArrivals* parts[] = {&arrivals.query, &arrivals.key, &arrivals.value};
+    for (std::size_t part = 0; part < 3; ++part) {
+      launch_.inputs.flags[part] = parts[part]->flags;
+      launch_.inputs.column_tiles[part] = parts[part]->column_tiles;
     }
   }
 
@@ -241,7 +280,7 @@ class Attention::State {
     launch_.key = key_map(operands.key);
     launch_.value = key_map(operands.value);
     if (problem_.destination == Destination::local) {
-      launch_.output[0] = result_map(operands.output, problem_.rows, own_heads());
+      launch_.output[0] = result_map(operands.output, problem_.rows, own_heads(), true);
       launch_.destinations.base[0] = static_cast<char*>(operands.output);
     }
   }
@@ -267,14 +306,14 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention& Attention::operator=(Attention&&) noexcept = default;
 Attention::~Attention() = default;
 
-void Attention::launch(const Operands& operands, CUstream_st* stream) {
-  const AttentionLaunch& launch = state_->prepare(operands, issuers());
+void Attention::launch(const Operands& operands, CUstream_st* stream, Completion completion) {
+  const AttentionLaunch& launch = state_->prepare(operands, issuers(), completion);
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::launch_attention(launch, state_->shape(issuers()), stream);
 }
 
 void Attention::launch_together(std::span<Attention* const> ranks, std::span<const Operands> operands,
-                                CUstream_st* stream) {
+                                CUstream_st* stream, Completion completion) {
   if (ranks.empty() || ranks.size() != operands.size() ||
       ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
     throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
@@ -288,11 +327,15 @@ void Attention::launch_together(std::span<Attention* const> ranks, std::span<con
   const int blocks = std::min(share, first.plan().issuers);
   std::vector<AttentionLaunch> launches;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks));
+    if (operands[rank].arrivals) {
+      throw InputError("virtual ranks begin when their operands are there: leave out `arrivals`");
+    }
+    launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks, completion));
   }
   kernels::launch_virtual_attention(first.upload(launches, stream), first.heap().world(), first.shape(blocks), stream);
 }
 
+void Attention::await_arrival(CUstream_st* stream) const { state_->await_arrival(stream); }
 void* Attention::output() const { return state_->output(); }
 attention::Arrivals Attention::arrivals() const { return state_->arrivals(); }
 void Attention::check() const { state_->check(); }

@@ -46,7 +46,7 @@ class PartExchange {
   /// How many parts of the tile are finished with this one; the same for all threads.
   __device__ std::uint32_t count_part(const schedule::AttentionShare& work) const {
     __threadfence();
-    sync_warpgroup();
+    sync_warpgroup(warpgroup_);
     std::uint32_t& finished = Shared::barriers().finished_parts[warpgroup_];
     if (leader()) {
       std::uint32_t* counter = split_.counters + work.counter * attend_warpgroups + warpgroup_;
@@ -56,7 +56,7 @@ class PartExchange {
       }
       __threadfence();
     }
-    sync_warpgroup();
+    sync_warpgroup(warpgroup_);
     return finished;
   }
 
@@ -91,17 +91,6 @@ class PartExchange {
       }
     }
     softmax.set_state(total);
-  }
-
-  /// Literal numbers: with a variable one the compiler reserves all sixteen barriers.
-  __device__ void sync_warpgroup() const {
-    if (warpgroup_ == 0) {
-      asm volatile("bar.sync 1, 128;" ::: "memory");
-    } else if (warpgroup_ == 1) {
-      asm volatile("bar.sync 2, 128;" ::: "memory");
-    } else {
-      asm volatile("bar.sync 3, 128;" ::: "memory");
-    }
   }
 
   const AttentionSplit& split_;

@@ -15,34 +15,37 @@ class AttentionStoreWarp {
   using Layout = AttentionLayout<HeadDim>;
   using Shared = AttentionShared<HeadDim>;
 
-  __device__ AttentionStoreWarp(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks, int warpgroup)
+  __device__ AttentionStoreWarp(const AttentionLaunch& launch, int warpgroup)
       : launch_(launch),
-        call_(launch.call, block),
-        blocks_(blocks),
         warpgroup_(warpgroup),
         leader_(cute::elect_one_sync() != 0U),
         probe_(Shared::barriers().probes, warpgroup == 0 ? SpanRole::store_first : SpanRole::store_second) {}
 
   __device__ void run(std::int32_t block) {
-    std::uint32_t epoch = 0;
-    if (!call_.alone()) {
-      epoch = call_.epoch();
+    if (!call().alone()) {
+      const std::uint32_t epoch = call().epoch();
+      if (leader_) {
+        Shared::barriers().epoch[warpgroup_] = epoch;
+      }
       if (block == 0 && warpgroup_ == 0 && leader_) {
-        call_.announce(epoch);
+        call().announce(epoch);
       }
     }
-    store_slabs(epoch);
-    if (!call_.alone()) {
-      finish(epoch);
+    store_slabs();
+    if (!call().alone()) {
+      finish();
     }
   }
 
  private:
+  /// What is needed at both ends of a launch only is in shared memory: helpers have few registers.
+  [[nodiscard]] __device__ CollectiveCall call() const { return {launch_.call, Shared::barriers().block}; }
+
   __device__ bool recording() const { return leader_ && warpgroup_ < 2; }
 
-  __device__ void store_slabs(std::uint32_t epoch) {
+  __device__ void store_slabs() {
     AttentionBarriers& barriers = Shared::barriers();
-    bool entered = call_.alone();
+    bool entered = call().alone();
     std::uint32_t parity = 0;
 #pragma unroll 1
     for (;;) {
@@ -54,7 +57,7 @@ class AttentionStoreWarp {
       }
       if (!entered) {
         entered = true;
-        gave_up_ = __any_sync(0xFFFFFFFFU, leader_ && !call_.await_peers(epoch)) != 0;
+        gave_up_ = __any_sync(0xFFFFFFFFU, leader_ && !call().await_peers(Shared::barriers().epoch[warpgroup_])) != 0;
       }
       if (recording()) {
         probe_.delay();
@@ -72,11 +75,15 @@ class AttentionStoreWarp {
       }
       if (!gave_up_ && launch_.destinations.slabs > 0) {
         tell_owners(slab);
+        if (leader_ && (slab.follows & WhatFollows::own_rows_only) != 0U && !posted_) {
+          posted_ = true;  // early: at the end of the kernel it would take two microseconds more
+          call().post_done();
+        }
       }
     }
   }
 
-  __device__ void store(const Slab& slab) const {
+  __device__ void store(const Slab& slab) {
     const std::int32_t owner = owner_of(slab.row);
     // A bulk store must not begin before an owner's first row: its map clips what lies behind the last one, but a
     // negative coordinate is an illegal instruction.
@@ -105,14 +112,45 @@ class AttentionStoreWarp {
     return begin < end && slab.row < end && slab.row + warpgroup_rows > begin;
   }
 
-  __device__ void store_bulk(const Slab& slab, std::int32_t owner) const {
-    const AttentionDestinations& destinations = launch_.destinations;
+  __device__ void store_bulk(const Slab& slab, std::int32_t owner) {
+    const std::int32_t row = slab.row - launch_.destinations.row_begin[owner];
+    if (owner == launch_.destinations.own) {
+      store_box(slab, owner, 0, row, 0);
+      commit_bulk_stores();
+      return;
+    }
+    // In small groups, spread over time. A round of slabs at once fills the X-Stage, and what queues behind it are this
+    // multiprocessor's own loads: each such round took 17 us longer, the time in which its 6.3 MB drain.
+#pragma unroll 1
+    for (std::int32_t half = 0; half < Layout::halves; ++half) {
+#pragma unroll 1
+      for (std::int32_t first = 0; first < warpgroup_rows; first += remote_store_rows) {
+        await_interval(slab);
+        store_box(slab, owner, half, row + first, half * Layout::slab_half_bytes + first * 128);
+        commit_bulk_stores();
+      }
+    }
+  }
+
+  /// Wraps every four seconds: at worst one store waits for one interval more.
+  __device__ static std::uint32_t nanoseconds() { return static_cast<std::uint32_t>(global_nanoseconds()); }
+
+  __device__ void await_interval(const Slab& slab) {
+    if ((slab.follows & WhatFollows::nothing_waits) != 0U || launch_.destinations.store_interval_ns == 0) {
+      return;
+    }
+    while (nanoseconds() - last_store_ns_ < launch_.destinations.store_interval_ns) {
+    }
+    last_store_ns_ = nanoseconds();
+  }
+
+  __device__ void store_box(const Slab& slab, std::int32_t owner, std::int32_t half, std::int32_t row,
+                            std::int32_t offset) const {
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
                      &launch_.output[owner]),
-                 "r"(Shared::results(warpgroup_)), "r"(0), "r"(slab.row - destinations.row_begin[owner]), "r"(0),
-                 "r"(destinations.first_head + slab.head), "r"(slab.sequence)
+                 "r"(Shared::results(warpgroup_) + static_cast<std::uint32_t>(offset)), "r"(0), "r"(row), "r"(half),
+                 "r"(launch_.destinations.first_head + slab.head), "r"(slab.sequence)
                  : "memory");
-    commit_bulk_stores();
   }
 
   /// 16 bytes a lane: 32 lanes write two rows of 256 bytes, or four of 128.
@@ -156,7 +194,13 @@ class AttentionStoreWarp {
     if (!leader_) {
       return;
     }
-    fence_stores();
+    await_bulk_stores();
+    fence_async_proxy();
+    if (goes_to_peers(slab)) {
+      fence_release();
+    } else {
+      fence_release_on_gpu();  // a microsecond less, and the call's last slabs are own ones
+    }
     if (warpgroup_ < 2) {
       probe_.delay();
     }
@@ -171,36 +215,41 @@ class AttentionStoreWarp {
     }
   }
 
-  /// All stores of this warp have been performed, in the order that a flag after this needs.
-  __device__ static void fence_stores() {
-    await_bulk_stores();
-    fence_async_proxy();
-    fence_release();
+  [[nodiscard]] __device__ bool goes_to_peers(const Slab& slab) const {
+    const std::int32_t own = launch_.destinations.own;
+    return slab.row < launch_.destinations.row_begin[own] ||
+           min(slab.row + warpgroup_rows, launch_.schedule.shape().rows) > launch_.destinations.row_begin[own + 1];
   }
 
-  /// Tells the peers that expect results here; the CTA's last warp opens the next call.
-  __device__ void finish(std::uint32_t epoch) {
+  /// Tells the peers that expect results here, whose arrival has been fenced with each slab; the CTA's last warp opens
+  /// the next call.
+  __device__ void finish() {
     if (!leader_) {
       return;
     }
-    if (!gave_up_) {
-      fence_stores();
-      call_.post_done();
+    if (!gave_up_ && !posted_) {
+      call().post_done();
     }
     ArrivalBarrier& stored = Shared::barriers().stored;
     stored.arrive();
-    if (warpgroup_ == 0) {
-      stored.wait(0);
-      call_.leave(epoch, static_cast<std::uint32_t>(attend_warpgroups * blocks_));
+    if (warpgroup_ != 0) {
+      return;
+    }
+    stored.wait(0);
+    if (launch_.leaves_early != 0) {
+      call().open_next(Shared::barriers().epoch[0]);
+    } else {
+      call().leave(Shared::barriers().epoch[0],
+                   static_cast<std::uint32_t>(attend_warpgroups * Shared::barriers().blocks));
     }
   }
 
   const AttentionLaunch& launch_;
-  const CollectiveCall call_;
-  const std::int32_t blocks_;
   const int warpgroup_;
   const bool leader_;
   Probe probe_;
+  std::uint32_t last_store_ns_ = 0;
+  bool posted_ = false;   // the peers know that no more comes from this warp
   bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
 };
 

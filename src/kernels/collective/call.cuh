@@ -7,6 +7,7 @@
 //   post_done    who has stored to peers   after the last store has been performed
 //   leave        one thread of each CTA    waits (CTA 0) until peers have stored all that they store here, so that the
 //                                          end of the kernel is the end of the call; opens the next call
+//   open_next    the same without a wait   who reads what peers store waits first (Completion::sent)
 //
 // Epochs count calls in device memory: graphs replay them without host work (design rule 8).
 
@@ -68,9 +69,18 @@ class CollectiveCall {
   /// `posts_each`: how often each peer posts in a call.
   __device__ void leave(std::uint32_t epoch, std::uint32_t posts_each) const {
     if (block_ == 0) {
-      await_peers_done(epoch, posts_each);
-      report_abort(epoch);
+      await_arrival(epoch, posts_each);
     }
+    open_next(epoch);
+  }
+
+  /// Until peers have stored all that they store here in that call. One thread of a rank.
+  __device__ void await_arrival(std::uint32_t epoch, std::uint32_t posts_each) const {
+    await_peers_done(epoch, posts_each);
+    report_abort(epoch);
+  }
+
+  __device__ void open_next(std::uint32_t epoch) const {
     store_relaxed(own_signal(CallPad::epochs + static_cast<std::uint32_t>(block_)), epoch + 1U);
   }
 

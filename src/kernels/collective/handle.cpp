@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "kernels/collective/arrival_wait.hpp"
 #include "kernels/common/wait_report_text.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
@@ -79,6 +80,8 @@ CollectiveHandle::CollectiveHandle(HeapRank& heap, std::string name, std::size_t
   parameters_.rank = heap_.rank();
   parameters_.world = heap_.world();
   parameters_.report = report_.get();
+  const cuda::CurrentDevice current(heap_.device());
+  load_arrival_wait();
   restore();
 }
 
@@ -104,6 +107,15 @@ void CollectiveHandle::prepare(int blocks) {
                     blocks_, blocks));
   }
   blocks_ = blocks;
+}
+
+void CollectiveHandle::await_arrival(int posts, CUstream_st* stream) const {
+  check();
+  if (blocks_ == 0) {
+    throw InputError(fmt::format("{}: await_arrival waits for what a launch stores: launch first", name_));
+  }
+  const cuda::CurrentDevice current(heap_.device());
+  launch_arrival_wait(parameters_, static_cast<std::uint32_t>(posts * blocks_), stream);
 }
 
 void CollectiveHandle::check() const {

@@ -10,6 +10,8 @@
 #include "kernels/collective/call_parameters.hpp"
 #include "xstage/symmetric_heap.hpp"
 
+struct CUstream_st;
+
 namespace xstage::kernels {
 
 [[nodiscard]] int multiprocessors(int device);
@@ -70,6 +72,9 @@ class CollectiveHandle {
   /// Before a launch: no earlier call gave up, all ranks exist, and the number of CTAs is that of earlier launches:
   /// each CTA keeps its own epoch.
   void prepare(int blocks);
+  /// Enqueues a kernel that waits for what peers store here in the last call; `posts`: of each of their CTAs in a call.
+  /// Throws InputError before the first launch.
+  void await_arrival(int posts, CUstream_st* stream) const;
   /// Throws DeviceError if a wait of this rank has expired.
   void check() const;
   /// Waits for the device.

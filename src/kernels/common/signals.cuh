@@ -33,6 +33,9 @@ __device__ inline void store_relaxed(std::uint32_t* word, std::uint32_t value) {
 /// It takes 1 us, and 4 while the fabric is full of stores: it queues behind them.
 __device__ inline void fence_release() { asm volatile("fence.release.sys;" ::: "memory"); }
 
+/// The same for flags of this GPU's own kernels.
+__device__ inline void fence_release_on_gpu() { asm volatile("fence.release.gpu;" ::: "memory"); }
+
 __device__ inline void add_relaxed(std::uint32_t* word, std::uint32_t value) {
   asm volatile("red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
@@ -40,6 +43,23 @@ __device__ inline void add_relaxed(std::uint32_t* word, std::uint32_t value) {
 /// Between a flag that was acquired by an ordinary load and bulk (async proxy) reads of the data behind it, and between
 /// completed bulk writes and the release of their flag.
 __device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+/// Between the warps of a CTA.
+__device__ inline std::uint32_t load_acquire_shared(const std::uint32_t* word) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
+               : "=r"(value)
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(word)))
+               : "memory");
+  return value;
+}
+
+__device__ inline void store_release_shared(std::uint32_t* word, std::uint32_t value) {
+  asm volatile(
+      "st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(word))),
+      "r"(value)
+      : "memory");
+}
 
 __device__ inline std::uint64_t global_nanoseconds() {
   std::uint64_t value;
