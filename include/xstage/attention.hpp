@@ -32,6 +32,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "xstage/completion.hpp"
@@ -40,6 +41,7 @@
 #include "xstage/plan.hpp"
 #include "xstage/row_range.hpp"
 #include "xstage/symmetric_heap.hpp"
+#include "xstage/tile_arrivals.hpp"
 
 struct CUstream_st;
 
@@ -83,6 +85,14 @@ struct Plan {
   int split = -1;
 };
 
+/// Arrival of operands that gemm_all_to_all brings: `Gemm::arrivals` of its parts. The attention then begins when the
+/// Gemm's kernel has ended on this rank, launched with Completion::sent, and waits for the peers' tiles block by block.
+struct InputArrivals {
+  TileArrivals query;
+  TileArrivals key;
+  TileArrivals value;
+};
+
 /// Device addresses of one launch.
 struct Operands {
   const void* query = nullptr;
@@ -90,6 +100,8 @@ struct Operands {
   const void* value = nullptr;
   void* output = nullptr;        // Destination::local only
   float* log_sum_exp = nullptr;  // null: not wanted
+  // None: what is before this launch in the stream has brought the operands. Only with to_owners, one sequence.
+  std::optional<InputArrivals> arrivals = std::nullopt;
 };
 
 /// Rows of each sequence that a rank owns.

@@ -18,9 +18,9 @@
 // Synchronisation: `launch` enqueues one kernel on the stream, and for a gather by copy engine copies on a second
 // stream that joins it, and returns. The ranks' launches find each other on the device; they must be enqueued in the
 // same order on every rank, all handles of a heap on one stream a rank, and every rank must launch. The results on a
-// rank are complete when its kernel has finished. Captured into CUDA graphs it needs no host work between replays. A
-// rank that waits longer than the time-out gives up, tells the others, and the next call of `check`, `launch` or
-// `reset` on each of them says who waited for whom; nothing hangs.
+// rank are complete when its kernel has finished, unless it was launched with `Completion::sent`. Captured into CUDA
+// graphs it needs no host work between replays. A rank that waits longer than the time-out gives up, tells the others,
+// and the next call of `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
 
 #include <chrono>
 #include <cstdint>
@@ -29,10 +29,12 @@
 #include <string>
 #include <vector>
 
+#include "xstage/completion.hpp"
 #include "xstage/instruments.hpp"
 #include "xstage/plan.hpp"
 #include "xstage/row_range.hpp"
 #include "xstage/symmetric_heap.hpp"
+#include "xstage/tile_arrivals.hpp"
 
 struct CUstream_st;
 
@@ -122,11 +124,19 @@ class Gemm {
   ~Gemm();
 
   /// Enqueues the operation. Throws InputError for operands that break a rule, DeviceError if an earlier call gave up.
-  void launch(const gemm::Operands& operands, CUstream_st* stream);
+  void launch(const gemm::Operands& operands, CUstream_st* stream, Completion completion = Completion::arrived);
 
   /// All virtual ranks of one GPU in one cooperative launch; handle i and operands i belong to rank i.
   static void launch_together(std::span<Gemm* const> ranks, std::span<const gemm::Operands> operands,
-                              CUstream_st* stream);
+                              CUstream_st* stream, Completion completion = Completion::arrived);
+
+  /// After a launch with Completion::sent, which all_to_all and all_reduce in two shots heed: enqueues a kernel that
+  /// ends when all results of that call have arrived on this rank. Enqueues nothing where no peer stores results.
+  void await_arrival(CUstream_st* stream) const;
+
+  /// all_to_all: flags of a part's arrival, tile by tile, for a kernel behind it in the stream that reads early tiles
+  /// while later ones arrive.
+  [[nodiscard]] TileArrivals arrivals(int part) const;
 
   /// Result of all_reduce (part 0) and of all_to_all: lies in the symmetric heap, since peers store into it. Valid in
   /// this rank's stream order until the handle's next launch.

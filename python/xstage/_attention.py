@@ -82,12 +82,13 @@ class Attention:
 
         return {"bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
 
-    def __call__(self, query, key, value, out=None, log_sum_exp=None):
+    def __call__(self, query, key, value, out=None, log_sum_exp=None, sent=False):
         """Enqueues the kernel on the current stream of the rank's device and returns the result.
 
         "local": it is `out`, allocated if it is None. Otherwise there is no `out`, it is `result()`, every rank must
         call, and nothing should be allocated between the calls of the ranks: a cudaMalloc may wait for a kernel that
-        itself waits for the rank whose call is still to come. `log_sum_exp` is written if it is given.
+        itself waits for the rank whose call is still to come. `log_sum_exp` is written if it is given. `sent`: the
+        kernel ends when this rank's own stores have been performed; `await_arrival()` comes before who reads the result.
         """
         import torch
 
@@ -113,8 +114,15 @@ class Attention:
             0 if out is None else out.data_ptr(),
             0 if log_sum_exp is None else log_sum_exp.data_ptr(),
             torch.cuda.current_stream(self.device).cuda_stream,
+            sent,
         )
         return returned
+
+    def await_arrival(self):
+        """After a call with `sent`: enqueues, on the current stream, a wait until all peers' results have arrived."""
+        import torch
+
+        self._core.await_arrival(torch.cuda.current_stream(self.device).cuda_stream)
 
     def output_address(self):
         """Device address of the result in the symmetric heap, 0 if this rank owns no row. ValueError if "local"."""

@@ -77,14 +77,19 @@ Attention make(PeerAccessHeap& heap, int rank, const Problem& problem, std::int6
 }
 
 void launch(Attention& attention, std::uintptr_t query, std::uintptr_t key, std::uintptr_t value, std::uintptr_t output,
-            std::uintptr_t log_sum_exp, std::uintptr_t stream) {
+            std::uintptr_t log_sum_exp, std::uintptr_t stream, bool sent) {
   xstage::attention::Operands operands;
   operands.query = reinterpret_cast<const void*>(query);
   operands.key = reinterpret_cast<const void*>(key);
   operands.value = reinterpret_cast<const void*>(value);
   operands.output = reinterpret_cast<void*>(output);
   operands.log_sum_exp = reinterpret_cast<float*>(log_sum_exp);
-  attention.launch(operands, reinterpret_cast<CUstream_st*>(stream));
+  attention.launch(operands, reinterpret_cast<CUstream_st*>(stream),
+                   sent ? xstage::Completion::sent : xstage::Completion::arrived);
+}
+
+void await_arrival(const Attention& attention, std::uintptr_t stream) {
+  attention.await_arrival(reinterpret_cast<CUstream_st*>(stream));
 }
 
 void bind_problem(nb::module_& module) {
@@ -124,12 +129,18 @@ void bind_plan(nb::module_& module) {
   nb::class_<Plan>(module, "AttentionPlan", "The numbers that a kernel is launched with; see xstage/attention.hpp.")
       .def(
           "__init__",
-          [](Plan* self, int issuers, int split, const std::string& store_path) {
-            new (self) Plan{xstage::parse_name<xstage::StorePath>(store_path), issuers, split};
+          [](Plan* self, int issuers, int split, int store_interval_ns, const std::string& store_path) {
+            Plan plan;
+            plan.issuers = issuers;
+            plan.split = split;
+            plan.store_interval_ns = store_interval_ns;
+            plan.store_path = xstage::parse_name<xstage::StorePath>(store_path);
+            new (self) Plan{plan};
           },
-          nb::kw_only(), "issuers"_a = 0, "split"_a = -1, "store_path"_a = "bulk")
+          nb::kw_only(), "issuers"_a = 0, "split"_a = -1, "store_interval_ns"_a = -1, "store_path"_a = "bulk")
       .def_rw("issuers", &Plan::issuers)
       .def_rw("split", &Plan::split)
+      .def_rw("store_interval_ns", &Plan::store_interval_ns)
       .def_prop_rw(
           "store_path", [](const Plan& plan) { return std::string(xstage::name_of(plan.store_path)); },
           [](Plan& plan, const std::string& name) { plan.store_path = xstage::parse_name<xstage::StorePath>(name); });
@@ -155,7 +166,9 @@ void bind_operation(nb::module_& module) {
              const std::optional<Plan>& plan) { new (self) Attention(make(heap, rank, problem, time_out_ms, plan)); },
           "heap"_a, "rank"_a, "problem"_a, "time_out_ms"_a = 10'000, "plan"_a = nb::none(), nb::keep_alive<1, 2>())
       .def("launch", &launch, "query_pointer"_a, "key_pointer"_a, "value_pointer"_a, "output_pointer"_a,
-           "log_sum_exp_pointer"_a, "stream_pointer"_a, Released(), "A pointer that is not needed is 0.")
+           "log_sum_exp_pointer"_a, "stream_pointer"_a, "sent"_a = false, Released(),
+           "A pointer that is not needed is 0.")
+      .def("await_arrival", &await_arrival, "stream_pointer"_a, Released())
       .def(
           "output_pointer",
           [](const Attention& attention) { return reinterpret_cast<std::uintptr_t>(attention.output()); },

@@ -101,6 +101,34 @@ void check_problem(const Problem& problem, int world) {
   check_products(problem, world);
 }
 
+void check_arrivals(const Problem& problem, int world, const InputArrivals& arrivals) {
+  require(problem.destination == Destination::to_owners && problem.sequences == 1 && problem.keys == problem.rows,
+          fmt::format("arrivals: the destination is {}, {} sequences, {} rows, {} keys: operands that arrive tile by "
+                      "tile need to_owners and one sequence with as many keys as rows",
+                      name_of(problem.destination), problem.sequences, problem.rows, problem.keys));
+  const std::int64_t rows_each = row_range(problem.rows, 0, world).count;
+  for (const auto& [name, part] : {std::pair<std::string_view, const TileArrivals&>{"query", arrivals.query},
+                                   {"key", arrivals.key},
+                                   {"value", arrivals.value}}) {
+    require(part.flags != nullptr && part.next_call != nullptr,
+            fmt::format("arrivals: {} has no flags: take Gemm::arrivals of its part", name));
+    require(part.source_rows == rows_each,
+            fmt::format("arrivals: {} has {} rows from each rank: with {} rows of {} ranks it must be {}", name,
+                        part.source_rows, problem.rows, world, rows_each));
+    const std::int64_t columns =
+        std::int64_t{name == "query" ? problem.heads : problem.kv_heads} / world * problem.head_dim;
+    require(part.tile_columns >= problem.head_dim,
+            fmt::format("arrivals: {} comes in tiles of {} columns: they must hold heads of {}", name,
+                        part.tile_columns, problem.head_dim));
+    require(std::int64_t{part.column_tiles} == (columns + part.tile_columns - 1) / part.tile_columns,
+            fmt::format("arrivals: {} has {} tiles of {} columns: its {} columns need another number", name,
+                        part.column_tiles, part.tile_columns, columns));
+    require(part.next_call == arrivals.query.next_call && part.tile_columns == arrivals.query.tile_columns &&
+                part.source_flags == arrivals.query.source_flags,
+            fmt::format("arrivals: {} and query belong to different launches: one Gemm must bring all three", name));
+  }
+}
+
 double flops(const Problem& problem) {
   const double scores = static_cast<double>(problem.sequences) * problem.heads * static_cast<double>(problem.rows) *
                         static_cast<double>(problem.keys);

@@ -20,6 +20,9 @@ inline constexpr int slab_rows = 64;
 /// The plan with everything filled in that it leaves open. Throws InputError if it breaks a rule.
 [[nodiscard]] Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors);
 
+/// Throws InputError unless these can be the flags of that problem's operands.
+void check_arrivals(const Problem& problem, int world, const InputArrivals& arrivals);
+
 /// The tiles of one rank.
 [[nodiscard]] schedule::AttentionSchedule make_schedule(const Problem& problem, int rank, int world);
 

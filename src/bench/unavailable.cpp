@@ -2,6 +2,7 @@
 
 #include "bench/attention_bench.hpp"
 #include "bench/gemm_bench.hpp"
+#include "bench/ulysses_bench.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
@@ -19,6 +20,11 @@ GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& /*options*/, const GemmB
 
 AttentionBenchOutcome run_attention_bench(const AttentionBenchOptions& /*options*/,
                                           const AttentionBenchObserver& /*observer*/) {
+  fail();
+}
+
+UlyssesBenchOutcome run_ulysses_bench(const UlyssesBenchOptions& /*options*/,
+                                      const UlyssesBenchObserver& /*observer*/) {
   fail();
 }
 

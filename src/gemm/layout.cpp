@@ -235,14 +235,14 @@ class LayoutBuilder {
     for (const HeadPart& part : problem_.parts) {
       layout_.symmetric_outputs.push_back({problem_.m, std::int64_t{part.heads} / world_ * problem_.head_dim});
     }
-    std::int64_t flags_each = 0;
     for (const MatrixShape& output : layout_.symmetric_outputs) {
-      flags_each += half_tiles(rows_of(0).count, output.columns, plan_);
+      layout_.part_flags.push_back(layout_.source_flags);
+      layout_.source_flags += half_tiles(rows_of(0).count, output.columns, plan_);
     }
-    layout_.tile_flags = flags_each * world_;
+    layout_.tile_flags = layout_.source_flags * world_;
     layout_.waits_done = world_ > 1;
     for (int step = 1; step <= world_; ++step) {
-      add_head_regions(peer(step), flags_each * rank_);
+      add_head_regions(peer(step), layout_.source_flags * rank_);
     }
   }
 
@@ -256,13 +256,12 @@ class LayoutBuilder {
       GemmRegionTarget target = plain_target();
       target.b_row_begin = narrow(part_begin + destination * columns);
       target.signal_rank = destination;
-      target.signal_begin = static_cast<std::uint32_t>(first_flag);
+      target.signal_begin = static_cast<std::uint32_t>(first_flag + layout_.part_flags[index]);
       target.head_steps = (part.norm ? 1 : 0) + (part.rotary ? 2 : 0);
       target.norm_row = norm_row;
       add(own.count, columns, target,
           {{Place::symmetric, destination, static_cast<int>(index), own.begin, {own.count, columns}}});
       part_begin += std::int64_t{part.heads} * problem_.head_dim;
-      first_flag += half_tiles(rows_of(0).count, columns, plan_);
       norm_row += part.norm ? 1 : 0;
     }
   }

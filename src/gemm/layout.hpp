@@ -60,8 +60,11 @@ struct Layout {
   std::int64_t exchange_bytes = 0;  // of the exchange through registers
   std::int64_t exchange_half_tiles = 0;
   std::int64_t tile_flags = 0;  // words of the signal pad
-  bool transforms = false;      // bias, activation, gate or steps on heads between sum and store
-  bool plain = false;           // neither those nor partial sums of peers
+  // all_to_all: half-tile flags of one source rank, first those of part 0, and where each part's begin.
+  std::int64_t source_flags = 0;
+  std::vector<std::int64_t> part_flags;
+  bool transforms = false;  // bias, activation, gate or steps on heads between sum and store
+  bool plain = false;       // neither those nor partial sums of peers
   bool waits_done = false;
 
   /// Whether output `index` belongs to a region that stores to peers.

@@ -404,6 +404,21 @@ def test_results_go_to_their_owners():
 
 
 @needs(gpus=WORLD)
+def test_calls_that_end_when_they_have_sent():
+    case = TwoRanks(rows=1001, heads=12)
+    torch = case.torch
+    for seed in range(20, 23):
+        case.fill(seed)
+        case.poison()
+        for operation, operands in zip(case.operations, case.operands):
+            with torch.cuda.device(operation.device):
+                operation(*operands, sent=True)
+                operation.await_arrival()
+        case.finish()
+        case.verify_owners()
+
+
+@needs(gpus=WORLD)
 def test_graphs_of_two_ranks():
     case = TwoRanks(rows=1001, heads=12)
     torch = case.torch

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <set>
 #include <string>
@@ -276,7 +277,56 @@ TEST(AttentionProblem, StatementsDifferWhereRanksMustAgree) {
   with_plan("store_path", [](Plan& other) { other.store_path = StorePath::store16; });
   with_plan("issuers", [](Plan& other) { other.issuers -= 1; });
   with_plan("split", [](Plan& other) { other.split = 1 - other.split; });
+  with_plan("store_interval_ns", [](Plan& other) { ++other.store_interval_ns; });
   EXPECT_THAT(statement(problem, plan), HasSubstr(" split=" + std::to_string(plan.split)));  // as its field is called
+}
+
+/// Flags of a projection that brings other operands would be waited for in vain, or passed too early.
+TEST(AttentionProblem, FlagsOfArrivalsMustBeThoseOfTheOperands) {
+  Problem problem;
+  problem.rows = problem.keys = 1001;
+  problem.heads = 8;
+  problem.kv_heads = 4;
+  problem.destination = Destination::to_owners;
+  const std::uint32_t flags[2] = {};
+  const TileArrivals query{.flags = flags,
+                           .next_call = flags + 1,
+                           .source_flags = 64,
+                           .source_rows = 501,
+                           .column_tiles = 2,
+                           .tile_columns = 256};
+  TileArrivals key = query;
+  key.column_tiles = 1;
+  const InputArrivals good{query, key, key};
+  EXPECT_NO_THROW(check_arrivals(problem, 2, good));
+  const auto refused = [&](auto change, auto change_problem) {
+    InputArrivals arrivals = good;
+    Problem other = problem;
+    change(arrivals);
+    change_problem(other);
+    try {
+      check_arrivals(other, 2, arrivals);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto refused_flags = [&](auto change) { return refused(change, [](Problem&) {}); };
+  const auto refused_problem = [&](auto change) { return refused([](InputArrivals&) {}, change); };
+  EXPECT_THAT(refused_flags([](InputArrivals& arrivals) { arrivals.key.flags = nullptr; }),
+              HasSubstr("key has no flags"));
+  EXPECT_THAT(refused_flags([](InputArrivals& arrivals) { arrivals.value.source_rows = 500; }),
+              HasSubstr("value has 500 rows from each rank: with 1001 rows of 2 ranks it must be 501"));
+  EXPECT_THAT(refused_flags([](InputArrivals& arrivals) { arrivals.query.tile_columns = 64; }),
+              HasSubstr("query comes in tiles of 64 columns: they must hold heads of 128"));
+  EXPECT_THAT(refused_flags([](InputArrivals& arrivals) { arrivals.value.column_tiles = 2; }),
+              HasSubstr("value has 2 tiles of 256 columns: its 256 columns need another number"));
+  EXPECT_THAT(refused_flags([](InputArrivals& arrivals) { ++arrivals.value.source_flags; }),
+              HasSubstr("value and query belong to different launches"));
+  EXPECT_THAT(refused_problem([](Problem& other) { other.destination = Destination::local; }),
+              HasSubstr("the destination is local"));
+  EXPECT_THAT(refused_problem([](Problem& other) { other.sequences = 2; }), HasSubstr("2 sequences"));
+  EXPECT_THAT(refused_problem([](Problem& other) { other.keys = 1000; }), HasSubstr("1000 keys"));
 }
 
 }  // namespace

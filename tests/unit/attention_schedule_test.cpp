@@ -203,7 +203,8 @@ void expect_own_rows_last(const AttentionSchedule& schedule, const attention::Ro
     const bool is_own = tile.row >= own.begin && row_end(schedule, tile) <= own.begin + own.count;
     ASSERT_TRUE(is_own || !before) << "tile " << index << " with row " << tile.row << " behind own ones";
     // One rank alone tells none apart.
-    ASSERT_EQ(is_own && schedule.tiling().own_row_tiles > 0, index >= schedule.first_own_tile()) << "tile " << index << " with row " << tile.row;
+    ASSERT_EQ(is_own && schedule.tiling().own_row_tiles > 0, index >= schedule.first_own_tile())
+        << "tile " << index << " with row " << tile.row;
     before = is_own;
   }
 }

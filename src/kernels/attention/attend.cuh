@@ -40,10 +40,10 @@ class AttendWarpgroup {
       if (work.tile.block_end == 0) {
         break;
       }
-      attend(work, barriers.last_work, barriers.last_peers_work);
+      attend(work, barriers.follows);
     }
     await_vacant();
-    hand_over({-1, 0, 0, true, true});
+    hand_over({-1, 0, 0, 0});
   }
 
  private:
@@ -57,7 +57,7 @@ class AttendWarpgroup {
   /// Two tracks for three warpgroups: the third is like the second.
   __device__ bool recording() const { return leader() && warpgroup_ < 2; }
 
-  __device__ void attend(const schedule::AttentionShare& work, bool last, bool last_to_peers) {
+  __device__ void attend(const schedule::AttentionShare& work, std::uint32_t follows) {
     const schedule::AttentionTile& tile = work.tile;
     if (recording()) {
       probe_.begin();
@@ -86,7 +86,7 @@ class AttendWarpgroup {
       probe_.end(SpanKind::main_loop, tile.head);
     }
     if (rows_exist && (work.parts == 1 || parts_.merge(output, softmax_, work))) {
-      finish(output, {row, tile.head, tile.sequence, last, last_to_peers});
+      finish(output, {row, tile.head, tile.sequence, follows});
     }
   }
 

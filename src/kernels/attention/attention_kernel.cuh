@@ -14,39 +14,46 @@
 #include <cutlass/arch/reg_reconfig.h>
 
 #include "kernels/attention/attend.cuh"
+#include "kernels/attention/input_watch.cuh"
 #include "kernels/attention/loader.cuh"
 #include "kernels/attention/store_warp.cuh"
 
 namespace xstage::kernels {
 
-template <int HeadDim, class Probe>
+template <int HeadDim, bool WatchesInput, class Probe>
 __device__ inline void run_attention_helper(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks,
                                             std::uint32_t warp) {
   cudaGridDependencySynchronize();  // the kernel before in the stream may have written what is read from here on
+  if constexpr (WatchesInput) {
+    if (warp == 1) {
+      InputWatch<HeadDim>(launch, block).run();
+    }
+  }
   if (warp > 0) {
-    AttentionStoreWarp<HeadDim, Probe>(launch, block, blocks, static_cast<int>(warp) - 1).run(block);
+    AttentionStoreWarp<HeadDim, Probe>(launch, static_cast<int>(warp) - 1).run(block);
   } else if (cute::elect_one_sync() != 0U) {
     AttentionLoader<HeadDim, Probe>(launch, block, blocks).run();
   }
   __syncwarp();
 }
 
-template <int HeadDim, class Element, class Probe>
+/// Instrumented kernels and virtual ranks, which have parameters in memory, have too few registers to watch.
+template <int HeadDim, class Element, bool WatchesInput, class Probe>
 __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks) {
   // The same number in all lanes, and the compiler knows it: addresses that depend on it are fed to WGMMA directly.
   const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
   if (warp == 0 && cute::elect_one_sync() != 0U) {
-    AttentionShared<HeadDim>::initialise();
+    AttentionShared<HeadDim>::initialise(block, blocks, launch.inputs.next_call != nullptr);
     Probe::start_all(launch.probe, AttentionShared<HeadDim>::barriers().probes, block);
   }
   __syncthreads();
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
   if (warp < 4U) {
-    cutlass::arch::warpgroup_reg_dealloc<attention_helper_registers>();
-    run_attention_helper<HeadDim, Probe>(launch, block, blocks, warp);
+    cutlass::arch::warpgroup_reg_dealloc<AttentionLayout<HeadDim>::helper_registers>();
+    run_attention_helper<HeadDim, WatchesInput, Probe>(launch, block, blocks, warp);
   } else {
-    cutlass::arch::warpgroup_reg_alloc<attention_multiply_registers>();
+    cutlass::arch::warpgroup_reg_alloc<AttentionLayout<HeadDim>::multiply_registers>();
     AttendWarpgroup<HeadDim, Element, Probe>(launch, static_cast<int>(warp / 4U) - 1).run();
   }
 }
@@ -55,8 +62,8 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
 template <int HeadDim, class Element, class Probe>
 __global__ void __launch_bounds__(attention_threads, 1)
     attention_kernel(const __grid_constant__ AttentionLaunch launch) {
-  run_attention<HeadDim, Element, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
-                                         static_cast<std::int32_t>(gridDim.x));
+  run_attention<HeadDim, Element, !Probe::records, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
+                                                          static_cast<std::int32_t>(gridDim.x));
 }
 
 /// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
@@ -65,7 +72,7 @@ __global__ void __launch_bounds__(attention_threads, 1)
     attention_virtual_kernel(const AttentionLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  run_attention<HeadDim, Element, Probe>(launches[block / blocks], block % blocks, blocks);
+  run_attention<HeadDim, Element, false, Probe>(launches[block / blocks], block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels

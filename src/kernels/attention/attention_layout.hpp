@@ -23,13 +23,15 @@ inline constexpr int attention_threads = 128 * (attend_warpgroups + 1);  // one 
 inline constexpr int key_stages = 2;                                     // and of values
 inline constexpr int half_columns = 64;
 inline constexpr int remote_store_rows = 32;  // of one bulk store to a peer, of one half: 4 KiB
-inline constexpr int attention_helper_registers = 32;
-inline constexpr int attention_multiply_registers = 160;
-static_assert(128 * (attention_helper_registers + attend_warpgroups * attention_multiply_registers) <= 65536);
 
 template <int HeadDim>
 struct AttentionLayout {
   static constexpr int halves = HeadDim / half_columns;
+
+  // Of a thread. With head_dim 128 neither the multiplying warpgroups nor the helpers have one to spare.
+  static constexpr int multiply_registers = HeadDim == 128 ? 160 : 152;
+  static constexpr int helper_registers = HeadDim == 128 ? 32 : 56;
+  static_assert(128 * (helper_registers + attend_warpgroups * multiply_registers) <= 65536);
 
   static constexpr int query_half_bytes = attention_tile_rows * 128;
   static constexpr int query_bytes = halves * query_half_bytes;

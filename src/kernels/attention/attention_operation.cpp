@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "attention/problem.hpp"
@@ -68,6 +69,7 @@ class Attention::State {
     }
     launch_.log_sum_exp = operands.log_sum_exp;
     launch_.leaves_early = completion == Completion::sent ? 1 : 0;
+    set_inputs(operands);
     operands_ = operands;
     prepared_ = true;
     return launch_;
@@ -184,6 +186,9 @@ class Attention::State {
       launch_.split = split_.parameters();
       launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
     }
+    // Shares come last: unless they are all of own rows, no whole tile is the last with rows of peers.
+    const std::int32_t first_own = launch_.schedule.first_own_tile();
+    launch_.first_own_work = launch_.whole_tiles >= first_own ? first_own : std::numeric_limits<std::int32_t>::max();
   }
 
   void fill_destinations() {
@@ -234,6 +239,30 @@ class Attention::State {
     }
     if (operands.log_sum_exp != nullptr) {
       kernels::check_operand("log_sum_exp", operands.log_sum_exp);
+    }
+    if (operands.arrivals && instrumented_) {
+      throw InputError("an instrumented attention begins when its operands are there: leave out `arrivals`");
+    }
+    if (operands.arrivals) {
+      attention::check_arrivals(problem_, heap().world(), *operands.arrivals);
+    }
+  }
+
+  /// One rank alone has nobody to wait for: its projection's kernel has ended.
+  void set_inputs(const Operands& operands) {
+    launch_.inputs = {};
+    if (!operands.arrivals || !among_ranks()) {
+      return;
+    }
+    const attention::InputArrivals& arrivals = *operands.arrivals;
+    launch_.inputs.next_call = arrivals.query.next_call;
+    launch_.inputs.source_flags = static_cast<std::int32_t>(arrivals.query.source_flags);
+    launch_.inputs.source_rows = static_cast<std::int32_t>(arrivals.query.source_rows);
+    launch_.inputs.tile_columns = arrivals.query.tile_columns;
+    const TileArrivals* parts[] = {&arrivals.query, &arrivals.key, &arrivals.value};
+    for (std::size_t part = 0; part < 3; ++part) {
+      launch_.inputs.flags[part] = parts[part]->flags;
+      launch_.inputs.column_tiles[part] = parts[part]->column_tiles;
     }
   }
 
@@ -298,6 +327,9 @@ void Attention::launch_together(std::span<Attention* const> ranks, std::span<con
   const int blocks = std::min(share, first.plan().issuers);
   std::vector<AttentionLaunch> launches;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (operands[rank].arrivals) {
+      throw InputError("virtual ranks begin when their operands are there: leave out `arrivals`");
+    }
     launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks, completion));
   }
   kernels::launch_virtual_attention(first.upload(launches, stream), first.heap().world(), first.shape(blocks), stream);

@@ -26,6 +26,16 @@ struct AttentionDestinations {
   std::int32_t slabs;               // arrival counters of a sequence, one for 64 rows; 0: nobody is told
 };
 
+/// Flags of the projection that brings operands, see xstage/tile_arrivals.hpp; next_call null: they are there.
+struct AttentionInputs {
+  const std::uint32_t* next_call;
+  const std::uint32_t* flags[3];  // of query, key, value
+  std::int32_t column_tiles[3];
+  std::int32_t source_flags;
+  std::int32_t source_rows;
+  std::int32_t tile_columns;
+};
+
 /// Tiles that several CTAs share.
 struct AttentionSplit {
   const schedule::AttentionShare* shares;  // [CTAs, shares_each]; null: none
@@ -39,9 +49,11 @@ struct AttentionLaunch {
   CUtensorMap value;              //
   CUtensorMap output[max_world];  // the same of results, boxes of a slab, or for peers of some rows of a half
   schedule::AttentionSchedule schedule;
-  std::int32_t whole_tiles;  // tiles before this one are one CTA's each
+  std::int32_t whole_tiles;     // tiles before this one are one CTA's each
+  std::int32_t first_own_work;  // from this tile on, shares included, results are this rank's own
   AttentionSplit split;
   AttentionDestinations destinations;
+  AttentionInputs inputs;
   CallParameters call;        // world 1 unless results go to peers
   std::int32_t leaves_early;  // 1: the kernel does not wait for what peers store here
   float* log_sum_exp;         // [sequences, heads, rows], null: not wanted

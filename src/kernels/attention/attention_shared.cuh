@@ -36,13 +36,21 @@ __device__ inline void sync_warpgroup(int warpgroup) {
   }
 }
 
+/// Below all blocks.
+inline constexpr std::int32_t everything_arrived = -1;
+
+/// What a CTA has to do after a tile, in bits.
+struct WhatFollows {
+  static constexpr std::uint32_t nothing_waits = 1;  // whose loads its stores could hold up
+  static constexpr std::uint32_t own_rows_only = 2;  // if anything
+};
+
 /// Results of one warpgroup: 64 rows of one head.
 struct Slab {
   std::int32_t row;  // -1: none, the warpgroup has finished
   std::int32_t head;
   std::int32_t sequence;
-  bool last;           // of this CTA: nothing follows that its stores could hold up
-  bool last_to_peers;  // what follows in this CTA are own rows
+  std::uint32_t follows;  // WhatFollows
 };
 
 struct AttentionBarriers {
@@ -56,10 +64,13 @@ struct AttentionBarriers {
   ArrivalBarrier vacant[attend_warpgroups];  // and have left it
   ArrivalBarrier stored;                     // the CTA's store warps have finished
   schedule::AttentionShare work;             // of the query; guarded by its two barriers. block_end 0: there is none
-  bool last_work;                            // the CTA has no other tile after it
-  bool last_peers_work;                      // and none with rows of peers
+  std::uint32_t follows;                     // that work: WhatFollows
   Slab slab[attend_warpgroups];              // guarded by staged and vacant
   std::uint32_t finished_parts[attend_warpgroups];
+  std::uint32_t arrived_from;              // see input_watch.cuh
+  std::uint32_t epoch[attend_warpgroups];  // number of this call, as each store warp has read it
+  std::int32_t block;                      // of the rank's CTAs
+  std::int32_t blocks;
   ProbeState probes[span_roles];
 };
 
@@ -86,8 +97,11 @@ class AttentionShared {
   }
 
   /// One thread.
-  __device__ static void initialise() {
+  __device__ static void initialise(std::int32_t block, std::int32_t blocks, bool awaits_input) {
     AttentionBarriers& all = barriers();
+    all.block = block;
+    all.blocks = blocks;
+    all.arrived_from = static_cast<std::uint32_t>(awaits_input ? INT32_MAX : everything_arrived);
     all.query_full.init(1);
     all.query_empty.init(attend_warpgroups);
 #pragma unroll

@@ -2,6 +2,7 @@
 // One thread fetches queries, keys and values by TMA, and tells the multiplying warpgroups which tile comes.
 
 #include "kernels/attention/attention_shared.cuh"
+#include "kernels/attention/input_watch.cuh"
 
 namespace xstage::kernels {
 
@@ -15,23 +16,22 @@ class AttentionLoader {
       : launch_(launch), block_(block), blocks_(blocks), probe_(Shared::barriers().probes, SpanRole::loader) {}
 
   __device__ void run() {
-    const std::int32_t first_own = launch_.schedule.first_own_tile();
-    // Shares come last: unless they are all of own rows, no whole tile is the last with rows of peers.
-    const std::int32_t own = launch_.whole_tiles >= first_own ? first_own : INT32_MAX;
     std::int32_t index = block_;
     while (index < launch_.whole_tiles) {
       const schedule::AttentionTile tile = launch_.schedule.tile(index);
       const std::int32_t next = next_index(index);  // drawn early: the answer takes most of a microsecond
-      work_on({tile, 0, 1, 0, 0}, next >= launch_.whole_tiles && launch_.split.shares == nullptr, next >= own);
+      work_on({tile, 0, 1, 0, 0}, what_follows(next));
+      await_input<HeadDim>(everything_arrived);
       index = next;
     }
+    await_input<HeadDim>(everything_arrived);
     for (std::int32_t share = 0; launch_.split.shares != nullptr && share < schedule::shares_each; ++share) {
       const schedule::AttentionShare work = launch_.split.shares[block_ * schedule::shares_each + share];
       if (work.tile.block_end > 0) {
-        work_on(work, true, false);  // a second share may follow: it is as short
+        work_on(work, WhatFollows::nothing_waits);  // a second share may follow: it is as short
       }
     }
-    announce({}, true, false);
+    announce({}, WhatFollows::nothing_waits);
     leave_draw();
   }
 
@@ -41,6 +41,13 @@ class AttentionLoader {
       return index + blocks_;
     }
     return blocks_ + static_cast<std::int32_t>(atomicAdd(launch_.tickets, 1U));
+  }
+
+  /// After a whole tile, if that index comes next.
+  [[nodiscard]] __device__ std::uint32_t what_follows(std::int32_t next) const {
+    const bool nothing = next >= launch_.whole_tiles && launch_.split.shares == nullptr;
+    return (nothing ? WhatFollows::nothing_waits : 0U) |
+           (next >= launch_.first_own_work ? WhatFollows::own_rows_only : 0U);
   }
 
   /// The last CTA that has drawn leaves the counters as the next launch wants them.
@@ -54,50 +61,52 @@ class AttentionLoader {
     }
   }
 
-  __device__ void work_on(const schedule::AttentionShare& work, bool last, bool last_to_peers) {
-    announce(work, last, last_to_peers);
+  __device__ void work_on(const schedule::AttentionShare& work, std::uint32_t follows) {
+    announce(work, follows);
     const schedule::AttentionTile& tile = work.tile;
     load_keys(tile, tile.block_end - 1);
 #pragma unroll 1
     for (std::int32_t block = tile.block_end - 1; block > tile.block_begin; --block) {
       load_keys(tile, block - 1);
-      load_values(tile, block);
+      load_values(tile, block, 2);
     }
-    load_values(tile, tile.block_begin);
+    load_values(tile, tile.block_begin, 1);
   }
 
-  __device__ void announce(const schedule::AttentionShare& work, bool last, bool last_to_peers) {
+  __device__ void announce(const schedule::AttentionShare& work, std::uint32_t follows) {
     AttentionBarriers& barriers = Shared::barriers();
     barriers.query_empty.wait(query_parity_ ^ 1U);
     query_parity_ ^= 1U;
     barriers.work = work;
-    barriers.last_work = last;
-    barriers.last_peers_work = last_to_peers;
+    barriers.follows = follows;
     const schedule::AttentionTile& tile = work.tile;
     if (tile.block_end == 0) {
       barriers.query_full.arrive();
       return;
     }
+    await_input<HeadDim>(tile.block_end);
     barriers.query_full.arrive_and_expect_tx(Layout::query_bytes);
     load_box(launch_.query, barriers.query_full, Shared::query(0), tile.row, tile.head, tile.sequence);
   }
 
   __device__ void load_keys(const schedule::AttentionTile& tile, std::int32_t block) {
     AttentionBarriers& barriers = Shared::barriers();
-    const std::uint32_t stage = key_position_.index();
-    barriers.key_empty[stage].wait(key_position_.parity() ^ 1U);
+    await_input<HeadDim>(block);
+    const std::uint32_t stage = keys_loaded_.index();
+    barriers.key_empty[stage].wait(keys_loaded_.parity() ^ 1U);
     probe_.delay();
     load_block(launch_.key, barriers.key_full[stage], Shared::key(stage), tile, block);
-    key_position_.advance();
+    keys_loaded_.advance();
   }
 
-  __device__ void load_values(const schedule::AttentionTile& tile, std::int32_t block) {
+  /// `ahead`: blocks of keys that have been loaded from this one on.
+  __device__ void load_values(const schedule::AttentionTile& tile, std::int32_t block, std::uint32_t ahead) {
     AttentionBarriers& barriers = Shared::barriers();
-    const std::uint32_t stage = value_position_.index();
-    barriers.value_empty[stage].wait(value_position_.parity() ^ 1U);
+    const StagePosition position{keys_loaded_.count - ahead};
+    const std::uint32_t stage = position.index();
+    barriers.value_empty[stage].wait(position.parity() ^ 1U);
     probe_.delay();
     load_block(launch_.value, barriers.value_full[stage], Shared::value(stage), tile, block);
-    value_position_.advance();
   }
 
   __device__ static void load_block(const CUtensorMap& map, TransactionBarrier& barrier, std::uint32_t destination,
@@ -121,8 +130,7 @@ class AttentionLoader {
   const std::int32_t blocks_;
   Probe probe_;
   std::uint32_t query_parity_ = 0;
-  StagePosition key_position_;
-  StagePosition value_position_;
+  StagePosition keys_loaded_;
 };
 
 }  // namespace xstage::kernels

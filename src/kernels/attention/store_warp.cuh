@@ -15,34 +15,37 @@ class AttentionStoreWarp {
   using Layout = AttentionLayout<HeadDim>;
   using Shared = AttentionShared<HeadDim>;
 
-  __device__ AttentionStoreWarp(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks, int warpgroup)
+  __device__ AttentionStoreWarp(const AttentionLaunch& launch, int warpgroup)
       : launch_(launch),
-        call_(launch.call, block),
-        blocks_(blocks),
         warpgroup_(warpgroup),
         leader_(cute::elect_one_sync() != 0U),
         probe_(Shared::barriers().probes, warpgroup == 0 ? SpanRole::store_first : SpanRole::store_second) {}
 
   __device__ void run(std::int32_t block) {
-    std::uint32_t epoch = 0;
-    if (!call_.alone()) {
-      epoch = call_.epoch();
+    if (!call().alone()) {
+      const std::uint32_t epoch = call().epoch();
+      if (leader_) {
+        Shared::barriers().epoch[warpgroup_] = epoch;
+      }
       if (block == 0 && warpgroup_ == 0 && leader_) {
-        call_.announce(epoch);
+        call().announce(epoch);
       }
     }
-    store_slabs(epoch);
-    if (!call_.alone()) {
-      finish(epoch);
+    store_slabs();
+    if (!call().alone()) {
+      finish();
     }
   }
 
  private:
+  /// What is needed at both ends of a launch only is in shared memory: helpers have few registers.
+  [[nodiscard]] __device__ CollectiveCall call() const { return {launch_.call, Shared::barriers().block}; }
+
   __device__ bool recording() const { return leader_ && warpgroup_ < 2; }
 
-  __device__ void store_slabs(std::uint32_t epoch) {
+  __device__ void store_slabs() {
     AttentionBarriers& barriers = Shared::barriers();
-    bool entered = call_.alone();
+    bool entered = call().alone();
     std::uint32_t parity = 0;
 #pragma unroll 1
     for (;;) {
@@ -54,7 +57,7 @@ class AttentionStoreWarp {
       }
       if (!entered) {
         entered = true;
-        gave_up_ = __any_sync(0xFFFFFFFFU, leader_ && !call_.await_peers(epoch)) != 0;
+        gave_up_ = __any_sync(0xFFFFFFFFU, leader_ && !call().await_peers(Shared::barriers().epoch[warpgroup_])) != 0;
       }
       if (recording()) {
         probe_.delay();
@@ -72,9 +75,9 @@ class AttentionStoreWarp {
       }
       if (!gave_up_ && launch_.destinations.slabs > 0) {
         tell_owners(slab);
-        if (leader_ && slab.last_to_peers && !posted_) {
+        if (leader_ && (slab.follows & WhatFollows::own_rows_only) != 0U && !posted_) {
           posted_ = true;  // early: at the end of the kernel it would take two microseconds more
-          call_.post_done();
+          call().post_done();
         }
       }
     }
@@ -122,20 +125,23 @@ class AttentionStoreWarp {
     for (std::int32_t half = 0; half < Layout::halves; ++half) {
 #pragma unroll 1
       for (std::int32_t first = 0; first < warpgroup_rows; first += remote_store_rows) {
-        await_interval(slab.last);
+        await_interval(slab);
         store_box(slab, owner, half, row + first, half * Layout::slab_half_bytes + first * 128);
         commit_bulk_stores();
       }
     }
   }
 
-  __device__ void await_interval(bool last) {
-    if (last || launch_.destinations.store_interval_ns == 0) {
+  /// Wraps every four seconds: at worst one store waits for one interval more.
+  __device__ static std::uint32_t nanoseconds() { return static_cast<std::uint32_t>(global_nanoseconds()); }
+
+  __device__ void await_interval(const Slab& slab) {
+    if ((slab.follows & WhatFollows::nothing_waits) != 0U || launch_.destinations.store_interval_ns == 0) {
       return;
     }
-    while (global_nanoseconds() < next_store_ns_) {
+    while (nanoseconds() - last_store_ns_ < launch_.destinations.store_interval_ns) {
     }
-    next_store_ns_ = global_nanoseconds() + launch_.destinations.store_interval_ns;
+    last_store_ns_ = nanoseconds();
   }
 
   __device__ void store_box(const Slab& slab, std::int32_t owner, std::int32_t half, std::int32_t row,
@@ -217,12 +223,12 @@ class AttentionStoreWarp {
 
   /// Tells the peers that expect results here, whose arrival has been fenced with each slab; the CTA's last warp opens
   /// the next call.
-  __device__ void finish(std::uint32_t epoch) {
+  __device__ void finish() {
     if (!leader_) {
       return;
     }
     if (!gave_up_ && !posted_) {
-      call_.post_done();
+      call().post_done();
     }
     ArrivalBarrier& stored = Shared::barriers().stored;
     stored.arrive();
@@ -231,19 +237,18 @@ class AttentionStoreWarp {
     }
     stored.wait(0);
     if (launch_.leaves_early != 0) {
-      call_.open_next(epoch);
+      call().open_next(Shared::barriers().epoch[0]);
     } else {
-      call_.leave(epoch, static_cast<std::uint32_t>(attend_warpgroups * blocks_));
+      call().leave(Shared::barriers().epoch[0],
+                   static_cast<std::uint32_t>(attend_warpgroups * Shared::barriers().blocks));
     }
   }
 
   const AttentionLaunch& launch_;
-  const CollectiveCall call_;
-  const std::int32_t blocks_;
   const int warpgroup_;
   const bool leader_;
   Probe probe_;
-  std::uint64_t next_store_ns_ = 0;
+  std::uint32_t last_store_ns_ = 0;
   bool posted_ = false;   // the peers know that no more comes from this warp
   bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
 };

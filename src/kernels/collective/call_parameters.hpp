@@ -14,7 +14,8 @@ struct CallPad {
   static constexpr std::uint32_t entered = 0;                      // [rank]: the call that the rank has entered
   static constexpr std::uint32_t done = max_world * line;          // [rank]: its warps that have finished storing
   static constexpr std::uint32_t abort = 2 * max_world * line;     // set by whoever gave up
-  static constexpr std::uint32_t epochs = abort + line;            // [CTA]: number of the call that comes next
+  static constexpr std::uint32_t sent = abort + line;              // copy engine: own transfers have left
+  static constexpr std::uint32_t epochs = sent + line;             // [CTA]: number of the call that comes next
   static constexpr std::uint32_t most_blocks = 512;                // CTAs of one rank
   static constexpr std::uint32_t arrivals = epochs + most_blocks;  // from here: what has arrived, see the operation
 };

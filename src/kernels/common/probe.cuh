@@ -20,6 +20,7 @@ struct ProbeState {
 
 /// The product's kernels: nothing is compiled in.
 struct NoProbe {
+  static constexpr bool records = false;
   __device__ NoProbe(ProbeState*, SpanRole) {}
   __device__ static void start_all(const ProbeParameters&, ProbeState*, std::int32_t) {}
   __device__ void begin() {}
@@ -30,6 +31,7 @@ struct NoProbe {
 /// The instrumented instantiation. One object a role, used by one thread.
 class RecordingProbe {
  public:
+  static constexpr bool records = true;
   __device__ RecordingProbe(ProbeState* states, SpanRole role) : state_(states[static_cast<std::int32_t>(role)]) {}
 
   /// Before the first use of any of a CTA's probes.

@@ -44,6 +44,23 @@ __device__ inline void add_relaxed(std::uint32_t* word, std::uint32_t value) {
 /// completed bulk writes and the release of their flag.
 __device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
+/// Between the warps of a CTA.
+__device__ inline std::uint32_t load_acquire_shared(const std::uint32_t* word) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
+               : "=r"(value)
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(word)))
+               : "memory");
+  return value;
+}
+
+__device__ inline void store_release_shared(std::uint32_t* word, std::uint32_t value) {
+  asm volatile(
+      "st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(word))),
+      "r"(value)
+      : "memory");
+}
+
 __device__ inline std::uint64_t global_nanoseconds() {
   std::uint64_t value;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(value));

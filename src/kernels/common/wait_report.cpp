@@ -19,6 +19,9 @@ const char* site_text(std::uint32_t site) {
       return "peer done (the peer has not finished its stores to this rank)";
     case WaitSite::end_of_call:
       return "end of call (another rank had given up before this one finished)";
+    case WaitSite::input_tile:
+      return "input tile (a tile of the projection before it has not arrived: was that launched on every rank, before "
+             "this operation?)";
     case WaitSite::copies_sent:
       return "copies sent (this rank's copy engine has not finished its transfers)";
   }

@@ -13,6 +13,7 @@ enum class WaitSite : std::uint32_t {
   peer_done,       // end of the call: has everything that the peer stores here arrived?
   copies_sent,     // end of the call: have the copy engine's transfers left?
   end_of_call,     // no wait: another rank had given up when this one finished
+  input_tile,      // attention: has the tile of the projection before it arrived?
 };
 
 /// In pinned host memory, one for each rank and operation; the first wait that expires fills it.

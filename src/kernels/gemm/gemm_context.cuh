@@ -137,20 +137,6 @@ __device__ inline std::uint32_t half_tile(const schedule::GemmSchedule& schedule
   return static_cast<std::uint32_t>((tile.row / 64 + half) * columns + tile.column / tile_columns);
 }
 
-__device__ inline std::uint32_t load_acquire_shared(const std::uint32_t* word) {
-  std::uint32_t value;
-  asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
-               : "=r"(value)
-               : "r"(cute::cast_smem_ptr_to_uint(word))
-               : "memory");
-  return value;
-}
-
-__device__ inline void store_release_shared(std::uint32_t* word, std::uint32_t value) {
-  asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(cute::cast_smem_ptr_to_uint(word)), "r"(value)
-               : "memory");
-}
-
 /// The number of this call, which one helper has read for all: a look at global memory at the end of a role's work
 /// would lengthen the call by most of a microsecond.
 __device__ inline std::uint32_t read_epoch(const GemmContext& context) {

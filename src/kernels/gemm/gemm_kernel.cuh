@@ -98,7 +98,7 @@ __device__ inline void report_abort(const GemmLaunch& launch, const GemmPlace& p
 
 /// What one CTA of the rank waits for, so that the end of its kernel is the end of the call.
 __device__ inline void await_end_of_call(const GemmLaunch& launch, const GemmPlace& place, std::uint32_t epoch) {
-  if (launch.waits_done != 0) {
+  if (launch.waits_done != 0 && launch.leaves_early == 0) {
     await_peers_done(launch, place, epoch);
   }
   if (launch.waits_sent != 0) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gemm/layout.hpp"
+#include "kernels/collective/arrival_wait.hpp"
 #include "kernels/collective/handle.hpp"
 #include "kernels/common/tensor_map.hpp"
 #include "kernels/common/wait_report_text.hpp"
@@ -24,6 +25,10 @@ using gemm::Operands;
 using gemm::Operation;
 using kernels::GemmLaunch;
 using kernels::SignalPad;
+
+// The kernel that waits for arrivals reads the same words.
+static_assert(SignalPad::done == kernels::CallPad::done && SignalPad::abort == kernels::CallPad::abort &&
+              SignalPad::epochs == kernels::CallPad::epochs);
 
 namespace {
 
@@ -87,7 +92,7 @@ class Gemm::State {
   }
 
   /// Parameters for these operands; the maps are made anew only when an address changes.
-  const GemmLaunch& prepare(const Operands& operands) {
+  const GemmLaunch& prepare(const Operands& operands, Completion completion) {
     check();
     check_operands(operands);
     if (!prepared_) {
@@ -96,6 +101,7 @@ class Gemm::State {
     if (!prepared_ || operands.a != operands_.a || operands.b != operands_.b || operands.output != operands_.output) {
       make_operand_maps(operands);
     }
+    launch_.leaves_early = completion == Completion::sent ? 1 : 0;
     launch_.epilogue.bias = problem_.bias ? operands.bias : nullptr;
     launch_.epilogue.norm_weight = operands.norm_weight;
     launch_.epilogue.rotary = operands.rotary;
@@ -154,6 +160,43 @@ class Gemm::State {
                                    part, outputs_.size()));
     }
     return heap_.local(outputs_[static_cast<std::size_t>(part)]);
+  }
+
+  void await_arrival(CUstream_st* stream) const {
+    check();
+    if (blocks_ == 0) {
+      throw InputError(fmt::format("{}: await_arrival waits for what a launch stores: launch first",
+                                   gemm::operation_name(problem_.operation)));
+    }
+    if (!layout_.waits_done) {
+      return;
+    }
+    kernels::CallParameters call{};
+    std::copy_n(launch_.signals, heap_.world(), call.signals);
+    call.report = report_.get();
+    call.time_out_ns = launch_.time_out_ns;
+    call.rank = heap_.rank();
+    call.world = heap_.world();
+    const cuda::CurrentDevice current(heap_.device());
+    constexpr int store_warps = 2;
+    kernels::launch_arrival_wait(call, static_cast<std::uint32_t>(store_warps * blocks_), stream);
+  }
+
+  [[nodiscard]] TileArrivals arrivals(int part) const {
+    if (problem_.operation != Operation::all_to_all) {
+      throw InputError(
+          fmt::format("{} has no flags of arrivals: gemm_all_to_all has", gemm::operation_name(problem_.operation)));
+    }
+    static_cast<void>(output(part));  // there is such a part
+    const auto index = static_cast<std::size_t>(part);
+    const std::int64_t columns = layout_.symmetric_outputs[index].columns;
+    const std::uint32_t* signals = launch_.signals[heap_.rank()];
+    return {.flags = signals + SignalPad::tile_flags + layout_.part_flags[index],
+            .next_call = signals + SignalPad::epochs,
+            .source_flags = layout_.source_flags,
+            .source_rows = gemm::row_range(problem_.m, 0, heap_.world()).count,
+            .column_tiles = static_cast<std::int32_t>((columns + plan_.tile_columns - 1) / plan_.tile_columns),
+            .tile_columns = plan_.tile_columns};
   }
 
   /// Device copy of all virtual ranks' parameters, kept by the first of them.
@@ -233,6 +276,7 @@ class Gemm::State {
     make_heap_maps();
     make_copy_gather();
     kernels::load_gemm(shape(plan_.issuers));
+    kernels::load_arrival_wait();
     restore();
   }
 
@@ -388,8 +432,8 @@ Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 Gemm::~Gemm() = default;
 
-void Gemm::launch(const Operands& operands, CUstream_st* stream) {
-  const GemmLaunch& launch = state_->prepare(operands);
+void Gemm::launch(const Operands& operands, CUstream_st* stream, Completion completion) {
+  const GemmLaunch& launch = state_->prepare(operands, completion);
   state_->fix_blocks(issuers());
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::CopyGather* copies = state_->copies();
@@ -402,7 +446,8 @@ void Gemm::launch(const Operands& operands, CUstream_st* stream) {
   }
 }
 
-void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operands> operands, CUstream_st* stream) {
+void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operands> operands, CUstream_st* stream,
+                           Completion completion) {
   if (ranks.empty() || ranks.size() != operands.size() ||
       ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
     throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
@@ -423,12 +468,14 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
     }
     state.fix_blocks(blocks);
     state.plan_for_blocks(blocks);
-    launches.push_back(state.prepare(operands[rank]));
+    launches.push_back(state.prepare(operands[rank], completion));
   }
   const kernels::GemmLaunchShape shape = first.shape(blocks);
   kernels::launch_virtual_gemm(first.upload(launches, stream), first.heap().world(), shape, stream);
 }
 
+void Gemm::await_arrival(CUstream_st* stream) const { state_->await_arrival(stream); }
+TileArrivals Gemm::arrivals(int part) const { return state_->arrivals(part); }
 void* Gemm::output(int part) const { return state_->output(part); }
 void Gemm::check() const { state_->check(); }
 

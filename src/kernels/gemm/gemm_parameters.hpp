@@ -71,8 +71,9 @@ struct GemmLaunch {
   std::int32_t barriers_offset;  // and behind them what roles share
   std::int32_t slot_rows;        // rows from one source's slot to the next
   std::int32_t own_rows;
-  std::int32_t waits_done;  // 1: results arrive here from peers; the call ends when all have
-  std::int32_t waits_sent;  // 1: the copy engine's transfers must have left
+  std::int32_t waits_done;    // 1: results arrive here from peers; the call ends when all have
+  std::int32_t leaves_early;  // 1: it ends without waiting for them (Completion::sent)
+  std::int32_t waits_sent;    // 1: the copy engine's transfers must have left
 
   schedule::GemmSchedule schedule;
   GemmRegionTarget target[schedule::max_regions];

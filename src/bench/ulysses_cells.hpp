@@ -1,0 +1,79 @@
+#pragma once
+// Which Ulysses layers `xstage bench ulysses` measures, and the operations that make one. A cell is one shape; its
+// variants are measured against each other. Pure host code.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/attention_cells.hpp"
+#include "bench/gemm_cells.hpp"
+
+namespace xstage::bench {
+
+/// Tokens of one sequence, and heads of all ranks together; the hidden size is that of all heads.
+struct UlyssesCell {
+  std::int64_t tokens = 0;
+  int heads = 0;
+  int ranks = 1;
+};
+
+inline constexpr int ulysses_head_dim = 128;
+
+/// A shape as the command line states it.
+struct UlyssesShape {
+  std::int64_t tokens = 0;
+  int heads = 0;
+  bool operator==(const UlyssesShape&) const = default;
+};
+
+/// Of the table a cell has only those shapes whose heads the ranks can share.
+struct UlyssesShapeChoice {
+  bool is_table = false;
+  std::vector<UlyssesShape> shapes;
+};
+
+/// "table" or "TOKENSxHEADS,..." with heads of all ranks together. InputError for anything else.
+[[nodiscard]] UlyssesShapeChoice parse_ulysses_shapes(std::string_view text);
+
+/// Cells of these shapes on so many ranks, none twice. InputError if a shape breaks a rule or leaves a rank without
+/// tokens, or nothing is left to measure.
+[[nodiscard]] std::vector<UlyssesCell> make_ulysses_cells(const UlyssesShapeChoice& choice, int ranks);
+
+/// "compute,fused,..." in the order in which they are measured, each once. InputError for a name that is none, and if
+/// one rank alone has none of them.
+[[nodiscard]] std::vector<std::string> parse_ulysses_variants(std::string_view text, int ranks);
+/// All of them, as for --variants.
+inline constexpr const char* all_ulysses_variants = "compute,qkv_projection,attention,output_projection,fused,flags";
+
+/// Whether a variant is the layer among ranks: `fused` and `flags`.
+[[nodiscard]] bool is_among_ranks(std::string_view variant);
+
+/// Which of a layer's operations a variant has.
+[[nodiscard]] bool has_projection(std::string_view variant);
+[[nodiscard]] bool has_attention(std::string_view variant);
+[[nodiscard]] bool has_output_projection(std::string_view variant);
+
+[[nodiscard]] std::int64_t hidden_of(const UlyssesCell& cell);
+[[nodiscard]] std::int64_t own_tokens(const UlyssesCell& cell, int rank);
+
+/// Q, K and V of all heads; on several ranks the product goes to the ranks of the heads. Its parts are 0, 1 and 2.
+[[nodiscard]] GemmCell projection_of(const UlyssesCell& cell);
+/// The same product of a rank's own tokens, which stays on that rank.
+[[nodiscard]] gemm::Problem local_projection_of(const UlyssesCell& cell, int rank);
+/// On several ranks results go to the owners of their rows; `problem_of_rank` is what a rank computes.
+[[nodiscard]] AttentionCell attention_of(const UlyssesCell& cell);
+/// Of a rank's own tokens.
+[[nodiscard]] gemm::Problem output_projection_of(const UlyssesCell& cell, int rank);
+
+/// Floating-point operations of one call of a variant, of the rank with most tokens.
+[[nodiscard]] double operations_of_rank(const UlyssesCell& cell, std::string_view variant);
+
+/// As the command line states it: "16384x24".
+[[nodiscard]] std::string shape_text(const UlyssesCell& cell);
+
+/// "ulysses 16384x24 on 2 ranks".
+[[nodiscard]] std::string cell_name(const UlyssesCell& cell);
+
+}  // namespace xstage::bench
