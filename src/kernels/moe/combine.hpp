@@ -1,0 +1,33 @@
+#pragma once
+// The compiled combine kernels and their launch.
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/moe/moe_exchange_parameters.hpp"
+
+namespace xstage::kernels {
+
+/// Numbers of a combine; 0: by rule. The same on every rank.
+struct CombineTuning {
+  int senders = 0;      // warps of a CTA
+  int stages = 0;       // of each sender's ring, at least 3
+  int piece_bytes = 0;  // of a row, at most; a multiple of 16
+  int groups = 0;       // of the warps that add
+};
+
+/// Fills in warps and rings: as much of what is asked for as shared memory holds. `launch.exchange` is complete.
+void plan_combine(CombineLaunch& launch, const CombineTuning& tuning = {});
+
+/// Loads the kernels on the current device. A first launch would load them while another rank's kernel may already wait
+/// for this one, and loading may wait for the device.
+void load_combine();
+
+/// Enqueues on the current device. All CTAs must fit on it at once. Throws DeviceError.
+void launch_combine(const CombineLaunch& launch, int blocks, cudaStream_t stream);
+
+/// All virtual ranks of the current device in one cooperative launch; `launches` lie in its memory, `first` is the
+/// host's copy of the first of them; all have as many CTAs, warps and stages.
+void launch_virtual_combine(const CombineLaunch* launches, const CombineLaunch& first, int ranks, int blocks,
+                            cudaStream_t stream);
+
+}  // namespace xstage::kernels

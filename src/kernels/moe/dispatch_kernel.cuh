@@ -1,0 +1,73 @@
+#pragma once
+// Dispatch: every row of a choice to the rank that has its expert, in one kernel without work of the host.
+//
+//   all warps         count choices, exchange the counts, find the rows        dispatch_counts.cuh, dispatch_places.cuh
+//   first warps       send tokens: to all rows here, to one row on each peer             dispatch_sender.cuh
+//   the other warps   copy what peers have sent to its further rows                      dispatch_copier.cuh
+//
+// Why so: rows are what the grouped GEMM reads, so each choice must have its own, and writing them is what limits a
+// rank besides the fabric: for 8192 tokens of 14 KiB with 8 choices on two ranks 940 MB, 2.7 TB/s in the time in which
+// the 117 MB that cross need 314 us. So a token is read once, for all of its rows and peers, and crosses once for each
+// rank, straight into a row: a staging place would be written and read for nothing. Copies are made while tokens
+// arrive, token by token; after the last arrival they would take another 100 us and more.
+//
+// Rows, weights, origins and routes may be overwritten when this rank has entered the call, which its counts say; all
+// of it is complete when the kernel ends. Intervals of tokens are the same for senders and copiers of all ranks: CTAs,
+// warps and ring sizes are the same on every rank. All CTAs of a rank must be resident together.
+
+#include "kernels/moe/dispatch_copier.cuh"
+#include "kernels/moe/dispatch_sender.cuh"
+
+namespace xstage::kernels {
+
+__device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t block, std::int32_t blocks) {
+  // From one lane to all: the compiler then knows that a warp agrees on it.
+  const std::int32_t warp = __shfl_sync(0xFFFFFFFFU, static_cast<std::int32_t>(threadIdx.x / 32U), 0);
+  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
+  cudaTriggerProgrammaticLaunchCompletion();
+  const DispatchShared shared(launch);
+  const DispatchPlaces places(launch, shared, block, blocks);
+  places.prepare();
+  __syncthreads();
+  const bool sends = warp < launch.senders;
+  const std::int32_t copier_warp = warp - launch.senders;
+  const bool copies = !sends && copier_warp < launch.copiers;
+  DispatchSender sender(launch, shared, block, blocks, sends ? warp : 0);
+  DispatchCopier copier(launch, shared, block, blocks, copies ? copier_warp : 0);
+  if (sends) {
+    sender.prepare();
+  } else if (copies) {
+    copier.prepare();
+  }
+  cudaGridDependencySynchronize();  // the kernel before in the stream may have written the tokens
+  if (sends) {
+    sender.load_first();
+  }
+  places.find();
+  if (sends) {
+    sender.run();
+  } else if (copies) {
+    copier.run();
+  }
+  const std::uint32_t epoch = shared.words().epoch;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    // Nobody waits for peers here: copiers have heard from all of them that everything has come.
+    end_call(CollectiveCall(launch.exchange.call, block), MoeExchangePad::dispatch_calls, block, epoch);
+  }
+}
+
+/// One rank a launch.
+__global__ void __launch_bounds__(dispatch_threads, 1) dispatch_kernel(const __grid_constant__ DispatchLaunch launch) {
+  run_dispatch(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
+}
+
+/// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+__global__ void __launch_bounds__(dispatch_threads, 1)
+    dispatch_virtual_kernel(const DispatchLaunch* launches, std::int32_t ranks) {
+  const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
+  const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
+  run_dispatch(launches[block / blocks], block % blocks, blocks);
+}
+
+}  // namespace xstage::kernels

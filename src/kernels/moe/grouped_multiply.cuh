@@ -1,0 +1,149 @@
+#pragma once
+// Warpgroups 1 and 2 of the grouped GEMM: multiply, SwiGLU behind Linear-1, then stage the result chunk by chunk.
+
+#include "kernels/gemm/epilogue.cuh"
+#include "kernels/moe/grouped_activation.cuh"
+#include "kernels/moe/grouped_shared.cuh"
+
+namespace xstage::kernels {
+
+/// Chunks of 64 columns in which half of this tile leaves: fewer where the last column of tiles is cut.
+template <int TileColumns, bool Gated>
+__device__ inline std::int32_t leaving_chunks(const GroupedLaunch& launch, std::int32_t column) {
+  constexpr int tile_columns = Gated ? TileColumns / 2 : TileColumns;
+  return min(tile_columns, launch.output_columns - column * tile_columns) / chunk_columns;
+}
+
+template <int TileColumns, bool Gated>
+class GroupedMultiply {
+ public:
+  using Loop = MainLoop<TileColumns>;
+  static constexpr std::size_t accumulators = Loop::accumulators;
+
+  __device__ GroupedMultiply(const GroupedLaunch& launch, const GroupedPlace& place, int half)
+      : launch_(launch), place_(place), shared_(launch), half_(half) {}
+
+  __device__ void run(std::int32_t tiles) {
+    float accumulator[accumulators];
+    const OperandRing ring = shared_.template ring<TileColumns>();
+    std::uint32_t number = 0;
+#pragma unroll 1
+    for (std::int32_t index = place_.cluster; index < tiles; index += place_.clusters) {
+      // Read before the main loop, needed behind it.
+      float weights[2] = {};
+      if constexpr (Gated) {
+        ring.full[position_.index].wait(position_.parity);
+        read_weights(shared_.tile(number), weights);
+      }
+      multiply(accumulator, ring, number);
+      stage(accumulator, weights, leaving_chunks<TileColumns, Gated>(launch_, shared_.tile(number).column));
+      ++number;
+    }
+  }
+
+ private:
+  static constexpr int chunks = (Gated ? TileColumns / 2 : TileColumns) / chunk_columns;
+
+  /// Of this thread's rows. Those behind an expert's last row have weights that mean nothing, as have their results.
+  __device__ void read_weights(const schedule::LinearTile& tile, float (&weights)[2]) const {
+    const float* mine = launch_.router_weights + static_cast<std::int64_t>(tile.block) * gemm_tile_rows + 64 * half_ +
+                        threadIdx.x / 32U % 4U * 16U + threadIdx.x % 32U / 4U;
+    weights[0] = __ldg(mine);
+    weights[1] = __ldg(mine + 8);
+  }
+
+  __device__ void multiply(float (&accumulator)[accumulators], const OperandRing& ring, std::uint32_t number) {
+    const auto cluster = static_cast<std::uint32_t>(launch_.tiling.cluster);
+    if (launch_.stagger == 0) {
+      Loop::multiply(accumulator, ring, position_, launch_.depth_blocks, half_, cluster);
+    } else {
+      multiply_staggered(accumulator, ring, number, cluster);
+    }
+  }
+
+  /// As MainLoop::multiply, but the first warpgroup gets ahead of the other at the start of each tile: it finishes
+  /// first, and while it stages its result the other one has the tensor cores to itself.
+  __device__ void multiply_staggered(float (&accumulator)[accumulators], const OperandRing& ring, std::uint32_t number,
+                                     std::uint32_t cluster) {
+    ArrivalBarrier& ahead = shared_.barriers().ahead;
+    if (half_ == 1) {
+      ahead.wait(number & 1U);
+    }
+    std::int32_t previous = -1;
+#pragma unroll 1
+    for (std::int32_t block = 0; block < launch_.depth_blocks; ++block) {
+      ring.full[position_.index].wait(position_.parity);
+      const char* stage = ring.stage(position_.index);
+      Loop::multiply_block(accumulator, stage + half_ * ring.a_half_bytes, stage + ring.b_offset, block == 0);
+      if (block > 0) {
+        cute::warpgroup_wait<1>();
+        Loop::release(ring.empty, previous, cluster);
+      }
+      if (half_ == 0 && block + 1 == launch_.stagger && threadIdx.x % 128U == 0U) {
+        ahead.arrive();
+      }
+      previous = position_.index;
+      position_.advance(ring.stages);
+    }
+    cute::warpgroup_wait<0>();
+    Loop::release(ring.empty, previous, cluster);
+  }
+
+  /// One fence for all chunks if all have a place; else one each: a batch must not need the place of a chunk that the
+  /// store warp frees only when the batch has been handed over.
+  __device__ void stage(const float (&accumulator)[accumulators], const float (&weights)[2], std::int32_t leaving) {
+    const std::int32_t batch = launch_.staging >= leaving ? leaving : 1;
+    RingPosition first = used_;
+    std::int32_t waiting = 0;
+#pragma unroll
+    for (int index = 0; index < chunks; ++index) {
+      if (index < leaving) {
+        shared_.barriers().vacant[half_][used_.index].wait(used_.parity ^ 1U);
+        finish_chunk(accumulator + static_cast<std::size_t>(index) * (Gated ? 2 : 1) * chunk_values, weights,
+                     cute::cast_smem_ptr_to_uint(shared_.chunk(half_, used_.index)));
+        used_.advance(launch_.staging);
+        if (++waiting == batch || index == leaving - 1) {
+          hand_over(first, waiting);
+          first = used_;
+          waiting = 0;
+        }
+      }
+    }
+  }
+
+  /// Results of SwiGLU in registers of their own: what changes accumulators makes ptxas serialise WGMMA (C7515).
+  __device__ void finish_chunk(const float* sums, const float (&weights)[2], std::uint32_t chunk) const {
+    if constexpr (Gated) {
+      float results[chunk_values];
+      if (launch_.clamp > 0) {
+        apply_swiglu<true>(sums, weights, launch_.clamp, results);
+      } else {
+        apply_swiglu<false>(sums, weights, 0, results);
+      }
+      stage_chunk(results, chunk);
+    } else {
+      stage_chunk(sums, chunk);
+    }
+  }
+
+  /// `count` chunks from `first` on are written: visible to the copy engine, then one arrival a warp.
+  __device__ void hand_over(RingPosition first, std::int32_t count) const {
+    cute::tma_store_fence();
+    __syncwarp();
+    if (threadIdx.x % 32U == 0U) {
+      for (std::int32_t chunk = 0; chunk < count; ++chunk) {
+        shared_.barriers().staged[half_][first.index].arrive();
+        first.advance(launch_.staging);
+      }
+    }
+  }
+
+  const GroupedLaunch& launch_;
+  const GroupedPlace place_;
+  const GroupedShared shared_;
+  const int half_;
+  RingPosition position_;  // of the operand ring
+  RingPosition used_;      // place of the staging ring that comes next
+};
+
+}  // namespace xstage::kernels

@@ -1,0 +1,92 @@
+// From a linear layer and a plan to a launch of the grouped GEMM.
+
+#include <fmt/format.h>
+
+#include "kernels/common/tensor_map.hpp"
+#include "kernels/moe/grouped.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage::kernels {
+
+namespace {
+
+void require(bool holds, const std::string& message) {
+  if (!holds) {
+    throw InputError("grouped GEMM: " + message);
+  }
+}
+
+void check_shape(const GroupedShape& shape) {
+  require(shape.experts >= 1 && shape.experts <= most_grouped_experts,
+          fmt::format("{} experts: there must be 1 to {}", shape.experts, most_grouped_experts));
+  const int unit = shape.gated ? 2 * chunk_columns : chunk_columns;
+  require(shape.columns >= unit && shape.columns % unit == 0,
+          fmt::format("{} columns: they must be a multiple of {}", shape.columns, unit));
+  require(shape.depth >= gemm_tile_depth && shape.depth % gemm_tile_depth == 0,
+          fmt::format("a depth of {}: it must be a multiple of {}", shape.depth, gemm_tile_depth));
+}
+
+void check_plan(const GroupedShape& shape, const GroupedPlan& plan) {
+  require(plan.tile_columns == 128 || plan.tile_columns == 256,
+          fmt::format("tiles of {} columns: they must have 128 or 256", plan.tile_columns));
+  require(plan.cluster == 1 || plan.cluster == 2, fmt::format("{} CTAs a cluster: 1 or 2", plan.cluster));
+  const int tiles = grouped_tiles(shape, plan.tile_columns);
+  require(tiles % plan.cluster == 0,
+          fmt::format("clusters of 2 CTAs need an even number of column tiles: {} / {} columns are {} tiles",
+                      shape.columns, plan.tile_columns, tiles));
+  require(plan.group >= 1 && plan.group * tiles < 65536,
+          fmt::format("a group of {} rows of {} tiles: it must have between 1 and 65535", plan.group, tiles));
+  require(plan.stages >= 2 && plan.stages <= most_grouped_stages,
+          fmt::format("{} stages: there must be 2 to {}", plan.stages, most_grouped_stages));
+  require(plan.staging >= 1 && plan.staging <= max_staging,
+          fmt::format("{} chunks of staging: there must be 1 to {}", plan.staging, max_staging));
+  const int bytes = grouped_shared_bytes(plan.tile_columns, plan.stages, plan.staging);
+  require(bytes <= shared_memory_bytes,
+          fmt::format("{} stages and {} chunks of staging take {} bytes of shared memory: at most {} are there",
+                      plan.stages, plan.staging, bytes, shared_memory_bytes));
+  // The barrier that says so counts single tiles: the first warpgroup must not be ahead by two of them.
+  require(plan.stagger == 0 || (plan.stagger > 0 && plan.stagger < plan.stages),
+          fmt::format("a stagger of {} k-blocks: it must be less than the {} stages", plan.stagger, plan.stages));
+  require(plan.issuers >= plan.cluster && plan.issuers % plan.cluster == 0,
+          fmt::format("{} CTAs: they must be whole clusters of {}", plan.issuers, plan.cluster));
+}
+
+}  // namespace
+
+GroupedGemm make_grouped(const GroupedShape& shape, const GroupedPlan& plan, const GroupedOperands& operands) {
+  check_shape(shape);
+  check_plan(shape, plan);
+  GroupedGemm gemm;
+  gemm.tile_columns = plan.tile_columns;
+  gemm.gated = shape.gated;
+  gemm.issuers = plan.issuers;
+  gemm.shared_bytes = grouped_shared_bytes(plan.tile_columns, plan.stages, plan.staging);
+
+  GroupedLaunch& launch = gemm.launch;
+  launch.experts = shape.experts;
+  launch.columns = shape.columns;
+  launch.output_columns = shape.gated ? shape.columns / 2 : shape.columns;
+  launch.depth_blocks = shape.depth / gemm_tile_depth;
+  const std::int64_t weight_rows = std::int64_t{shape.experts} * shape.columns;
+  launch.rows = matrix_map(operands.rows, operands.most_rows, shape.depth, gemm_tile_rows);
+  launch.half_rows = matrix_map(operands.rows, operands.most_rows, shape.depth, gemm_tile_rows / 2);
+  launch.weights = matrix_map(operands.weights, weight_rows, shape.depth, plan.tile_columns);
+  launch.half_weights = matrix_map(operands.weights, weight_rows, shape.depth, plan.tile_columns / 2);
+  launch.output = matrix_map(operands.output, operands.most_rows, launch.output_columns, gemm_tile_rows / 2);
+  launch.counts = operands.counts;
+  launch.first_block = operands.first_block;
+  launch.router_weights = operands.router_weights;
+  launch.clamp = operands.clamp;
+  launch.stages = plan.stages;
+  launch.stage_bytes = grouped_stage_bytes(plan.tile_columns);
+  launch.staging = plan.staging;
+  launch.staging_offset = plan.stages * launch.stage_bytes;
+  launch.behind_offset = launch.staging_offset + 2 * plan.staging * chunk_bytes;
+  // With fewer k-blocks than stages the first warpgroup could be ahead by more than a tile.
+  launch.stagger = launch.depth_blocks > plan.stages ? plan.stagger : 0;
+  launch.tiling.start(grouped_block_rows, grouped_tiles(shape, plan.tile_columns), plan.cluster, plan.pair_blocks,
+                      plan.group);
+  return gemm;
+}
+
+}  // namespace xstage::kernels

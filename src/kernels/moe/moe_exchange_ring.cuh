@@ -1,0 +1,185 @@
+#pragma once
+// Pieces of rows on their way through shared memory: one warp's ring of stages, filled and emptied by bulk copies.
+//
+//   global --bulk load--> stage 0 | 1 | ... --bulk stores, one or several of each stage--> own memory or a peer's
+//
+// All lanes call all functions and count alike; lane 0 issues. A store is "complete" when it has been performed, not
+// only read its source: so that a flag may follow it (design rule 5). What that takes longer is hidden behind the
+// stores of the other stages.
+
+#include <cute/arch/config.hpp>
+//
+#include <cutlass/arch/barrier.h>
+#include <cute/arch/copy_sm90_desc.hpp>
+#include <cute/arch/copy_sm90_tma.hpp>
+
+#include "kernels/collective/call.cuh"
+#include "kernels/moe/moe_exchange_parameters.hpp"
+
+namespace xstage::kernels {
+
+__device__ inline std::int32_t lane_index() { return static_cast<std::int32_t>(threadIdx.x % 32U); }
+
+/// All but the last `Under` groups of this thread's stores have been performed.
+template <int Under>
+__device__ inline void await_bulk_stores_but() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Under) : "memory");
+}
+
+class MoeStageRing {
+ public:
+  using Barrier = cutlass::arch::ClusterTransactionBarrier;
+  static constexpr std::int32_t stores_under_way = 2;  // stages that are being stored while others are loaded
+
+  __device__ MoeStageRing(const MoeRing& ring, Barrier* loaded, char* stages)
+      : ring_(ring), barriers_(loaded), base_(stages) {}
+
+  /// Before the kernel before this one has ended.
+  __device__ void prepare() const {
+    if (lane_index() == 0) {
+#pragma unroll 1
+      for (std::int32_t stage = 0; stage < ring_.stages; ++stage) {
+        barriers_[stage].init(1);
+      }
+      cutlass::arch::fence_barrier_init();
+    }
+    __syncwarp();
+  }
+
+  [[nodiscard]] __device__ std::int32_t loaded() const { return loaded_; }      // pieces, begun
+  [[nodiscard]] __device__ std::int32_t stored() const { return stored_; }      // begun
+  [[nodiscard]] __device__ std::int32_t complete() const { return complete_; }  // stored and performed
+  [[nodiscard]] __device__ bool has_room() const { return loaded_ - complete_ < ring_.stages; }
+  [[nodiscard]] __device__ bool is_drained() const { return stored_ == loaded_; }
+  [[nodiscard]] __device__ std::int32_t load_stage() const { return load_stage_; }    // of the next piece to load
+  [[nodiscard]] __device__ std::int32_t store_stage() const { return store_stage_; }  // of the next piece to store
+
+  /// `once`: nobody else reads the source, L2 is for the results.
+  __device__ void load(const char* source, std::int32_t bytes, bool once) {
+    if (lane_index() == 0) {
+      const auto hint = static_cast<std::uint64_t>(once ? cute::TMA::CacheHintSm90::EVICT_FIRST
+                                                        : cute::TMA::CacheHintSm90::EVICT_NORMAL);
+      Barrier& barrier = barriers_[load_stage_];
+      barrier.arrive_and_expect_tx(static_cast<std::uint32_t>(bytes));
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], "
+          "%4;" ::"r"(cute::cast_smem_ptr_to_uint(stage(load_stage_))),
+          "l"(source), "r"(bytes), "r"(cute::cast_smem_ptr_to_uint(&barrier)), "l"(hint)
+          : "memory");
+    }
+    ++loaded_;
+    load_stage_ = after(load_stage_);
+  }
+
+  /// Until the oldest piece has come.
+  __device__ void await_piece() const {
+    if (lane_index() == 0) {
+      barriers_[store_stage_].wait(parity_);
+    }
+    __syncwarp();
+  }
+
+  /// The oldest piece to one place more.
+  __device__ void store(char* target, std::int32_t bytes) const {
+    if (lane_index() == 0) {
+      cute::SM90_BULK_COPY_S2G::copy(stage(store_stage_), target, bytes);
+    }
+  }
+
+  /// After the last store of the oldest piece.
+  __device__ void end_piece() {
+    if (lane_index() == 0) {
+      commit_bulk_stores();
+      await_bulk_stores_but<stores_under_way>();
+    }
+    __syncwarp();
+    pop();
+    complete_ = max(complete_, stored_ - stores_under_way);
+  }
+
+  __device__ void await_all_stores() {
+    if (lane_index() == 0) {
+      await_bulk_stores();
+    }
+    __syncwarp();
+    complete_ = stored_;
+  }
+
+  /// Forgets what is loaded and not stored: no CTA may end with a load under way.
+  __device__ void drop() {
+#pragma unroll 1
+    while (!is_drained()) {
+      await_piece();
+      pop();
+    }
+    await_all_stores();
+  }
+
+ private:
+  [[nodiscard]] __device__ char* stage(std::int32_t number) const { return base_ + number * ring_.stage_bytes; }
+  [[nodiscard]] __device__ std::int32_t after(std::int32_t stage) const {
+    return stage + 1 == ring_.stages ? 0 : stage + 1;
+  }
+  __device__ void pop() {
+    ++stored_;
+    store_stage_ = after(store_stage_);
+    if (store_stage_ == 0) {
+      parity_ ^= 1U;
+    }
+  }
+
+  const MoeRing& ring_;
+  Barrier* const barriers_;
+  char* const base_;
+  std::int32_t loaded_ = 0;
+  std::int32_t stored_ = 0;
+  std::int32_t complete_ = 0;
+  std::int32_t load_stage_ = 0;
+  std::int32_t store_stage_ = 0;
+  std::uint32_t parity_ = 0;
+};
+
+/// A row is cut into pieces of a stage each.
+struct MoePieces {
+  std::int32_t row_bytes;
+  std::int32_t piece_bytes;
+
+  [[nodiscard]] __device__ std::int32_t count() const { return (row_bytes + piece_bytes - 1) / piece_bytes; }
+  [[nodiscard]] __device__ std::int32_t bytes(std::int32_t piece) const {
+    return min(piece_bytes, row_bytes - piece * piece_bytes);
+  }
+};
+
+/// Calls visit(k) for the bits of a mask that is the same in all lanes, from the lowest on.
+template <class Visit>
+__device__ inline void each_bit(std::uint32_t mask, const Visit& visit) {
+#pragma unroll 1
+  while (mask != 0U) {
+    visit(__ffs(static_cast<std::int32_t>(mask)) - 1);
+    mask &= mask - 1U;
+  }
+}
+
+/// An address that one lane knows.
+template <class Type>
+__device__ inline Type* from_lane(Type* pointer, std::int32_t lane) {
+  return reinterpret_cast<Type*>(__shfl_sync(0xFFFFFFFFU, reinterpret_cast<unsigned long long>(pointer), lane));
+}
+
+/// The number of this call of a kernel, from 1 on. `calls`: of its counters of calls.
+[[nodiscard]] __device__ inline std::uint32_t begin_call(const CollectiveCall& call, std::uint32_t calls,
+                                                         std::int32_t block) {
+  return load_relaxed(call.own_signal(calls + static_cast<std::uint32_t>(block))) + 1U;
+}
+/// No thread of the CTA asks for the number after that.
+__device__ inline void end_call(const CollectiveCall& call, std::uint32_t calls, std::int32_t block,
+                                std::uint32_t epoch) {
+  store_relaxed(call.own_signal(calls + static_cast<std::uint32_t>(block)), epoch);
+}
+
+/// What a flag must have reached before `tokens` of that call have arrived.
+__device__ inline std::uint32_t flag_value(std::uint32_t epoch, std::uint32_t tokens) {
+  return (epoch << MoeExchangePad::flag_shift) + tokens;
+}
+
+}  // namespace xstage::kernels

@@ -1,0 +1,47 @@
+// moe::pack_linear1: the checks before the kernel.
+
+#include "kernels/moe/pack_linear1.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "moe/problem.hpp"
+#include "xstage/error.hpp"
+#include "xstage/moe.hpp"
+#include "xstage/peer_view.hpp"
+
+namespace xstage::moe {
+
+namespace {
+
+constexpr std::int64_t aligned_elements = 8;  // of bf16 in 16 bytes
+
+void check_address(const char* name, const void* address) {
+  if (address == nullptr || reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
+    throw InputError(fmt::format("pack_linear1: {} is at {}: it must be aligned to 16 bytes", name, address));
+  }
+}
+
+}  // namespace
+
+void pack_linear1(const Problem& problem, const void* gate, const void* up, std::int64_t expert_stride, void* packed,
+                  CUstream_st* stream) {
+  // Of the problem only what describes the weights of one rank.
+  check_problem({problem.hidden, problem.intermediate, problem.experts_per_rank, 1, 1, 0}, 1);
+  check_address("gate", gate);
+  check_address("up", up);
+  check_address("packed", packed);
+  const std::int64_t least = problem.intermediate * problem.hidden;
+  const std::int64_t stride = expert_stride == 0 ? least : expert_stride;
+  if (stride < least || stride % aligned_elements != 0) {
+    throw InputError(
+        fmt::format("pack_linear1: expert_stride is {}: it must be 0, or a multiple of {} that is at least "
+                    "intermediate * hidden = {}",
+                    expert_stride, aligned_elements, least));
+  }
+  kernels::launch_pack_linear1(
+      {gate, up, packed, problem.experts_per_rank, problem.intermediate, problem.hidden, stride}, stream);
+}
+
+}  // namespace xstage::moe
