@@ -31,9 +31,9 @@ int multiprocessors() {
 std::string GroupedCase::text() const {
   return fmt::format(
       "columns {} depth {} {} clamp {} tile {} cluster {} pairs {} group {} stages {} staging {} "
-      "stagger {} CTAs {}, counts {}",
+      "CTAs {}, counts {}",
       shape.columns, shape.depth, shape.gated ? "gated" : "plain", clamp, plan.tile_columns, plan.cluster,
-      plan.pair_blocks, plan.group, plan.stages, plan.staging, plan.stagger, plan.issuers, fmt::join(counts, " "));
+      plan.pair_blocks, plan.group, plan.stages, plan.staging, plan.issuers, fmt::join(counts, " "));
 }
 
 GroupedLayer::GroupedLayer(const GroupedCase& which, std::uint64_t seed) : case_(which), seed_(seed) {

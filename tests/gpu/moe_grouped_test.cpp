@@ -128,7 +128,6 @@ TEST(MoeGrouped, AtRandom) {
     which.plan.group = random.between(1, 9);
     which.plan.stages = random.of({0, 2, 3});
     which.plan.staging = random.of({0, 1, 2});
-    which.plan.stagger = random.of({0, 0, 1});
     which.plan.issuers = random.of({0, 2, 10, 64});
     expect_right(which, 1000 + 10 * round);
   }

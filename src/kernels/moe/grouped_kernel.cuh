@@ -33,8 +33,6 @@ __device__ inline void initialise_grouped_barriers(const GroupedLaunch& launch, 
     const std::uint32_t place = warp % max_staging;
     barriers.staged[half][place].init(4);
     barriers.vacant[half][place].init(1);
-  } else if (warp == 2 * max_staging) {
-    barriers.ahead.init(1);
   }
   cutlass::arch::fence_barrier_init();
 }

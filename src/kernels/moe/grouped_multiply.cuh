@@ -35,7 +35,8 @@ class GroupedMultiply {
         ring.full[position_.index].wait(position_.parity);
         read_weights(shared_.tile(number), weights);
       }
-      multiply(accumulator, ring, number);
+      Loop::multiply(accumulator, ring, position_, launch_.depth_blocks, half_,
+                     static_cast<std::uint32_t>(launch_.tiling.cluster));
       stage(accumulator, weights, leaving_chunks<TileColumns, Gated>(launch_, shared_.tile(number).column));
       ++number;
     }
@@ -50,43 +51,6 @@ class GroupedMultiply {
                         threadIdx.x / 32U % 4U * 16U + threadIdx.x % 32U / 4U;
     weights[0] = __ldg(mine);
     weights[1] = __ldg(mine + 8);
-  }
-
-  __device__ void multiply(float (&accumulator)[accumulators], const OperandRing& ring, std::uint32_t number) {
-    const auto cluster = static_cast<std::uint32_t>(launch_.tiling.cluster);
-    if (launch_.stagger == 0) {
-      Loop::multiply(accumulator, ring, position_, launch_.depth_blocks, half_, cluster);
-    } else {
-      multiply_staggered(accumulator, ring, number, cluster);
-    }
-  }
-
-  /// As MainLoop::multiply, but the first warpgroup gets ahead of the other at the start of each tile: it finishes
-  /// first, and while it stages its result the other one has the tensor cores to itself.
-  __device__ void multiply_staggered(float (&accumulator)[accumulators], const OperandRing& ring, std::uint32_t number,
-                                     std::uint32_t cluster) {
-    ArrivalBarrier& ahead = shared_.barriers().ahead;
-    if (half_ == 1) {
-      ahead.wait(number & 1U);
-    }
-    std::int32_t previous = -1;
-#pragma unroll 1
-    for (std::int32_t block = 0; block < launch_.depth_blocks; ++block) {
-      ring.full[position_.index].wait(position_.parity);
-      const char* stage = ring.stage(position_.index);
-      Loop::multiply_block(accumulator, stage + half_ * ring.a_half_bytes, stage + ring.b_offset, block == 0);
-      if (block > 0) {
-        cute::warpgroup_wait<1>();
-        Loop::release(ring.empty, previous, cluster);
-      }
-      if (half_ == 0 && block + 1 == launch_.stagger && threadIdx.x % 128U == 0U) {
-        ahead.arrive();
-      }
-      previous = position_.index;
-      position_.advance(ring.stages);
-    }
-    cute::warpgroup_wait<0>();
-    Loop::release(ring.empty, previous, cluster);
   }
 
   /// One fence for all chunks if all have a place; else one each: a batch must not need the place of a chunk that the

@@ -44,9 +44,6 @@ void check_plan(const GroupedShape& shape, const GroupedPlan& plan) {
   require(bytes <= shared_memory_bytes,
           fmt::format("{} stages and {} chunks of staging take {} bytes of shared memory: at most {} are there",
                       plan.stages, plan.staging, bytes, shared_memory_bytes));
-  // The barrier that says so counts single tiles: the first warpgroup must not be ahead by two of them.
-  require(plan.stagger == 0 || (plan.stagger > 0 && plan.stagger < plan.stages),
-          fmt::format("a stagger of {} k-blocks: it must be less than the {} stages", plan.stagger, plan.stages));
   require(plan.issuers >= plan.cluster && plan.issuers % plan.cluster == 0,
           fmt::format("{} CTAs: they must be whole clusters of {}", plan.issuers, plan.cluster));
 }
@@ -82,8 +79,6 @@ GroupedGemm make_grouped(const GroupedShape& shape, const GroupedPlan& plan, con
   launch.staging = plan.staging;
   launch.staging_offset = plan.stages * launch.stage_bytes;
   launch.behind_offset = launch.staging_offset + 2 * plan.staging * chunk_bytes;
-  // With fewer k-blocks than stages the first warpgroup could be ahead by more than a tile.
-  launch.stagger = launch.depth_blocks > plan.stages ? plan.stagger : 0;
   launch.tiling.start(grouped_block_rows, grouped_tiles(shape, plan.tile_columns), plan.cluster, plan.pair_blocks,
                       plan.group);
   return gemm;

@@ -31,7 +31,6 @@ struct GroupedLaunch {
   std::int32_t staging;         // chunks of 64 x 64 bf16 that each multiplying warpgroup may have under way
   std::int32_t staging_offset;  // in shared memory, behind the ring
   std::int32_t behind_offset;   // what roles share, behind staging
-  std::int32_t stagger;  // k-blocks that the first multiplying warpgroup is ahead of the other; 0: as it comes
   schedule::LinearTiling tiling;
 };
 

@@ -26,7 +26,6 @@ struct GroupedBarriers {
   ArrivalBarrier empty[most_grouped_stages];
   ArrivalBarrier staged[2][max_staging];  // the warpgroup has written a chunk
   ArrivalBarrier vacant[2][max_staging];  // the chunk may be written again
-  ArrivalBarrier ahead;                   // the first warpgroup has enqueued the k-blocks that it is to be ahead by
 };
 
 /// Which of the launch's CTAs this is.
