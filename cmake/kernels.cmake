@@ -8,6 +8,7 @@ file(GLOB kernel_sources CONFIGURE_DEPENDS
   src/memory/peer_access_*.cpp src/kernels/common/*.cpp src/kernels/gemm/*.cu src/kernels/gemm/*.cpp
   src/kernels/attention/*.cu src/kernels/attention/*.cpp
   src/kernels/all_to_all/*.cu src/kernels/all_to_all/*.cpp
+  src/kernels/moe/*.cu src/kernels/moe/*.cpp
   src/kernels/collective/*.cu src/kernels/collective/*.cpp
   src/trace/cuda/*.cu src/trace/cuda/*.cpp src/bench/cuda/*.cpp)
 add_library(xstage_kernels STATIC ${kernel_sources})

@@ -44,6 +44,7 @@ class Candidate:
     check: Callable[[torch.Tensor], None]  # raises if the result is wrong; no collectives
     overwritten: list = dataclasses.field(default_factory=list)  # buffers that the call fills: NaN before the check
     calls: int = 1  # in one graph: between graphs there is a gap, which short calls would feel
+    captured: bool = True  # False: a call needs the host, no graph can have it; it returns the same buffer each time
     eager_us: float = 0.0
     replays: int = REPLAYS[0]
     trials_us: list = dataclasses.field(default_factory=list)
@@ -211,11 +212,29 @@ def _capture(call, calls):
     return graph, result
 
 
+class _Calls:
+    """In place of a graph, for calls that need the host."""
+
+    def __init__(self, call, calls):
+        self.call, self.calls = call, calls
+
+    def replay(self):
+        for _ in range(self.calls):
+            self.call()
+
+
+def _recorded(candidate):
+    """(what replays the candidate's calls, their result)"""
+    if candidate.captured:
+        return _capture(candidate.call, candidate.calls)
+    return _Calls(candidate.call, candidate.calls), candidate.call()
+
+
 def _prepare(session, candidate):
     """(graph, its result), warm and checked; sets the eager time and the number of replays that make a trial."""
     # Eager calls first: libraries connect and allocate in them, which they cannot do in a capture.
     session.agreed(lambda: [candidate.call() for _ in range(2)])
-    graph, result = session.agreed(lambda: _capture(candidate.call, candidate.calls))
+    graph, result = session.agreed(lambda: _recorded(candidate))
     session.agreed(lambda: [buffer.fill_(float("nan")) for buffer in (*candidate.overwritten, result)])
     session.agreed(graph.replay)
     session.agreed(lambda: candidate.check(result))

@@ -2,6 +2,7 @@
 
 #include "bench/attention_bench.hpp"
 #include "bench/gemm_bench.hpp"
+#include "bench/moe_bench.hpp"
 #include "bench/ulysses_bench.hpp"
 #include "xstage/error.hpp"
 
@@ -27,5 +28,7 @@ UlyssesBenchOutcome run_ulysses_bench(const UlyssesBenchOptions& /*options*/,
                                       const UlyssesBenchObserver& /*observer*/) {
   fail();
 }
+
+MoeBenchOutcome run_moe_bench(const MoeBenchOptions& /*options*/, const MoeBenchObserver& /*observer*/) { fail(); }
 
 }  // namespace xstage::bench

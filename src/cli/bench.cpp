@@ -196,11 +196,12 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
 
 void add_bench(CLI::App& tool, Invocation& invocation) {
   CLI::App* verb =
-      tool.add_subcommand("bench", "Measure this library's kernels against others (gemm, attention, ulysses)");
+      tool.add_subcommand("bench", "Measure this library's kernels against others (gemm, attention, ulysses, moe)");
   verb->require_subcommand(1);
   add_gemm(*verb, invocation);
   add_bench_attention(*verb, invocation);
   add_bench_ulysses(*verb, invocation);
+  add_bench_moe(*verb, invocation);
 }
 
 }  // namespace xstage::cli

@@ -45,5 +45,6 @@ inline constexpr const char* result_file_help = "result file to write (JSON)";
 
 void add_bench_attention(CLI::App& bench, Invocation& invocation);
 void add_bench_ulysses(CLI::App& bench, Invocation& invocation);
+void add_bench_moe(CLI::App& bench, Invocation& invocation);
 
 }  // namespace xstage::cli

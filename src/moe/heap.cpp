@@ -1,9 +1,10 @@
-// What a mixture-of-experts layer keeps in the symmetric heap. Sizes are those of the worst routing: only the device
-// knows the one that comes.
+// Sizes are those of the worst routing: only the device knows the one that comes.
+
+#include "moe/heap.hpp"
 
 #include <algorithm>
 
-#include "kernels/collective/call_parameters.hpp"
+#include "kernels/moe/moe_exchange_parameters.hpp"
 #include "moe/problem.hpp"
 #include "xstage/symmetric_heap.hpp"
 
@@ -11,14 +12,22 @@ namespace xstage::moe {
 
 namespace {
 
-constexpr std::int64_t element_bytes = 2;
-constexpr std::int64_t word_bytes = 4;
-constexpr std::int64_t source_bytes = 8;
+using kernels::CallPad;
+using kernels::MoeExchangePad;
 
-std::size_t padded(std::int64_t bytes) {
+constexpr std::int64_t element_bytes = 2;
+constexpr std::int64_t count_bytes = sizeof(std::uint64_t);
+constexpr std::int64_t route_bytes = sizeof(kernels::MoeRoute);
+
+static_assert(group_alignment == kernels::moe_block_rows);
+static_assert(most_top_k == kernels::most_moe_choices);
+
+std::size_t padded(std::size_t bytes) {
   constexpr std::size_t alignment = HeapRank::default_alignment;
-  return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
+  return (bytes + alignment - 1) / alignment * alignment;
 }
+
+std::size_t padded(std::int64_t bytes) { return padded(static_cast<std::size_t>(bytes)); }
 
 }  // namespace
 
@@ -29,17 +38,20 @@ std::int64_t most_rows(const Problem& problem, int world) {
   return (choices + with_rows * (group_alignment - 1)) / group_alignment * group_alignment;
 }
 
+std::size_t arrival_words(int world) {
+  return MoeExchangePad::arrival_words(world, static_cast<std::int32_t>(CallPad::most_blocks));
+}
+
 HeapSections heap_sections(const Problem& problem, int world) {
   check_problem(problem, world);
-  const std::int64_t rows = most_rows(problem, world);
+  const std::int64_t choices = problem.most_tokens * problem.top_k;
   HeapSections sections;
   // As CollectiveHandle::pad_bytes in kernels/collective/handle.hpp, which needs CUDA.
-  sections.pad = padded(kernels::CallPad::arrivals * word_bytes);
-  sections.counts = padded(word_bytes * world * all_experts(problem, world));
-  sections.sources = padded(source_bytes * rows);
-  sections.rows = padded(element_bytes * rows * problem.hidden);
-  sections.activated = padded(element_bytes * rows * problem.intermediate);
-  sections.combine = padded(element_bytes * problem.most_tokens * problem.top_k * problem.hidden);
+  sections.pad = padded((CallPad::arrivals + arrival_words(world)) * sizeof(std::uint32_t));
+  sections.tokens = padded(element_bytes * most_rows(problem, world) * problem.hidden);
+  sections.counts = padded(count_bytes * world * (all_experts(problem, world) + 1));
+  sections.routes = padded(route_bytes * world * choices);
+  sections.slots = padded(element_bytes * choices * problem.hidden);
   return sections;
 }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "moe/heap.hpp"
 #include "moe/problem.hpp"
 #include "moe/routing.hpp"
 #include "moe/routing_counts.hpp"
@@ -34,20 +36,18 @@ TEST(MoeHeap, SectionsOfASmallLayer) {
   // 3 ranks * 100 tokens * 2 choices, and up to 127 rows of gap behind each of 4 experts: 8 whole units of 128.
   EXPECT_EQ(most_rows(problem, 3), 1024);
   const HeapSections sections = heap_sections(problem, 3);
-  EXPECT_GE(sections.pad, 1024U);
-  EXPECT_EQ(sections.counts, 1024U);  // 3 * 12 words
-  EXPECT_EQ(sections.sources, 1024U * 8);
-  EXPECT_EQ(sections.rows, 1024U * 128 * 2);
-  EXPECT_EQ(sections.activated, 1024U * 64 * 2);
-  EXPECT_EQ(sections.combine, 100U * 2 * 128 * 2);
-  EXPECT_EQ(heap_bytes(problem, 3), sections.pad + 1024 + 8192 + 262144 + 131072 + 51200);
+  EXPECT_EQ(sections.tokens, 1024U * 128 * 2);
+  EXPECT_EQ(sections.counts, 1024U);      // 3 * (12 + 1) numbers of 8 bytes
+  EXPECT_EQ(sections.routes, 5U * 1024);  // 3 * 100 * 2 routes of 8 bytes
+  EXPECT_EQ(sections.slots, 50U * 1024);  // 100 * 2 rows of 256 bytes
+  EXPECT_EQ(heap_bytes(problem, 3), sections.pad + 262144 + 1024 + 5120 + 51200);
   EXPECT_THROW(static_cast<void>(heap_bytes(problem, 9)), InputError);
 }
 
 TEST(MoeHeap, CountsOfTheMostExperts) {
   Problem problem = valid();
   problem.experts_per_rank = 256;
-  EXPECT_EQ(heap_sections(problem, 8).counts, 4U * 8 * 8 * 256);
+  EXPECT_EQ(heap_sections(problem, 8).counts, 129U * 1024);  // 8 * (8 * 256 + 1) numbers of 8 bytes
 }
 
 TEST(MoeHeap, LargeLayersNeedMoreThan32Bits) {
@@ -58,7 +58,36 @@ TEST(MoeHeap, LargeLayersNeedMoreThan32Bits) {
   problem.most_tokens = 65536;
   const std::int64_t rows = std::int64_t{65536} * 8 * 8 + 31 * 128;  // 32 gaps of 127 rows, whole units
   EXPECT_EQ(most_rows(problem, 8), rows);
-  EXPECT_EQ(heap_sections(problem, 8).rows, static_cast<std::size_t>(rows) * 7168 * 2);
+  EXPECT_EQ(heap_sections(problem, 8).tokens, static_cast<std::size_t>(rows) * 7168 * 2);
+}
+
+/// Flags of every peer's CTAs and warps, both ways, as many as a launch may have; none in another's place.
+TEST(MoeHeap, SignalsOfTheMostCtas) {
+  using kernels::CallPad;
+  using kernels::MoeExchangePad;
+  constexpr auto blocks = static_cast<std::int32_t>(CallPad::most_blocks);
+  for (const int world : {1, 2, 8}) {
+    const std::uint32_t last = MoeExchangePad::combine_flags(world, blocks) +
+                               MoeExchangePad::flag(world - 1, blocks - 1, blocks, kernels::most_moe_senders - 1);
+    EXPECT_EQ(CallPad::arrivals + arrival_words(world), last + 1);
+    EXPECT_GE(heap_sections(valid(), world).pad, std::size_t{last + 1} * 4);
+    EXPECT_LT(heap_sections(valid(), world).pad, std::size_t{last + 1} * 4 + 1024);
+  }
+}
+
+/// The device counts rows of its own accord; it must come to the same number.
+TEST(MoeHeap, KernelsAgreeOnTheMostRows) {
+  Problem problem = valid();
+  for (const int world : {1, 2, 3, 8}) {
+    for (const int experts : {1, 2, 16, 256}) {
+      for (const int tokens : {1, 2, 3, 17, 128, 1000, 65536}) {
+        problem.experts_per_rank = experts;
+        problem.most_tokens = tokens;
+        EXPECT_EQ(kernels::most_moe_rows(world, tokens, problem.top_k, experts), most_rows(problem, world))
+            << world << " ranks, " << experts << " experts, " << tokens << " tokens";
+      }
+    }
+  }
 }
 
 /// Rows of a rank's experts, each rounded up to whole units.

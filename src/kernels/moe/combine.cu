@@ -17,13 +17,15 @@ moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool
 
 }  // namespace
 
+/// One warp with a long ring of whole rows: of 8192 tokens, top-8, 7168 on two H200 95.6% of the drain rate, with four
+/// warps and half rows 93.8%; 64 tokens 20.0 us and 22.6.
 void plan_combine(CombineLaunch& launch, const CombineTuning& tuning) {
   using moe_exchange::or_rule;
   const bool alone = launch.exchange.call.world == 1;
-  launch.senders = alone ? 0 : std::clamp(or_rule(tuning.senders, 4), 1, most_moe_senders);
+  launch.senders = alone ? 0 : std::clamp(or_rule(tuning.senders, 1), 1, most_moe_senders);
   launch.groups = std::clamp(or_rule(tuning.groups, 3), 1, combine_warps - launch.senders);
-  launch.sender_ring.stages = std::clamp(or_rule(tuning.stages, 6), least_stages, most_moe_stages);
-  int piece = or_rule(tuning.piece_bytes, 8192);
+  launch.sender_ring.stages = std::clamp(or_rule(tuning.stages, 14), least_stages, most_moe_stages);
+  int piece = or_rule(tuning.piece_bytes, 16384);
   for (;;) {
     launch.sender_ring.stage_bytes = moe_exchange::even_piece(launch.exchange.row_bytes, piece);
     if (CombineLayout::of(launch).bytes <= moe_exchange::most_shared_bytes) {

@@ -20,11 +20,10 @@ moe_exchange::LaunchShape shape_of(const DispatchLaunch& launch, int blocks, boo
 void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning) {
   using moe_exchange::or_rule;
   const bool alone = launch.exchange.call.world == 1;
-  launch.copiers = alone ? 0 : std::clamp(or_rule(tuning.copiers, 4), 1, dispatch_warps - 1);
-  launch.senders =
-      std::clamp(or_rule(tuning.senders, dispatch_warps - launch.copiers), 1, dispatch_warps - launch.copiers);
-  launch.sender_ring.stages = std::clamp(or_rule(tuning.sender_stages, 4), least_stages, most_moe_stages);
-  launch.copier_ring.stages = std::clamp(or_rule(tuning.copier_stages, 3), least_stages, most_moe_stages);
+  launch.copiers = alone ? 0 : std::clamp(or_rule(tuning.copiers, 3), 1, dispatch_warps - 1);
+  launch.senders = std::clamp(or_rule(tuning.senders, alone ? dispatch_warps : 3), 1, dispatch_warps - launch.copiers);
+  launch.sender_ring.stages = std::clamp(or_rule(tuning.sender_stages, 5), least_stages, most_moe_stages);
+  launch.copier_ring.stages = std::clamp(or_rule(tuning.copier_stages, 4), least_stages, most_moe_stages);
   launch.counted_by_all = std::max(0, or_rule(tuning.counted_by_all, 4096));
   int piece = or_rule(tuning.piece_bytes, 8192);
   // Shorter rings first, then shorter pieces.

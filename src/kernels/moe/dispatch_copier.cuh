@@ -85,7 +85,7 @@ class DispatchCopier {
     }
     bool arrived = true;
     if (lane_index() == 0) {
-      arrived = wait_at_least(call_.waits(), {WaitSite::gathered_chunk, source, flag, epoch_}, word, expected);
+      arrived = wait_at_least(call_.waits(), {MoeWaitSite::sent_tokens, source, flag, epoch_}, word, expected);
       fence_async_proxy();
     }
     __syncwarp();

@@ -6,6 +6,7 @@
 
 #include "kernels/collective/call_parameters.hpp"
 #include "kernels/moe/moe_rows.hpp"
+#include "kernels/moe/moe_wait_sites.hpp"
 #include "xstage/peer_view.hpp"
 
 namespace xstage::kernels {

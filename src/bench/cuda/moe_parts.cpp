@@ -1,0 +1,74 @@
+#include "bench/cuda/moe_parts.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/collective/handle.hpp"
+#include "kernels/moe/combine.hpp"
+#include "kernels/moe/dispatch.hpp"
+#include "kernels/moe/grouped.hpp"
+#include "moe/problem.hpp"
+
+namespace xstage::bench {
+
+namespace {
+
+/// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
+constexpr std::chrono::seconds time_out{5};
+
+int issuers_of(const Ranks& ranks, const moe::Problem& problem) {
+  const int multiprocessors = kernels::multiprocessors(ranks.device(0));
+  const moe::Plan plan = moe::make_plan(problem, ranks.count(), multiprocessors);
+  return moe::complete_plan(problem, plan, ranks.count(), multiprocessors).issuers;
+}
+
+}  // namespace
+
+MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, int issuers)
+    : exchange(heap, problem, issuers, time_out), linears(problem, exchange.rows(), exchange.most_rows(), issuers) {}
+
+MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands)
+    : operands_(operands), issuers_(issuers_of(ranks, problem_of(cell))) {
+  const moe::Problem problem = problem_of(cell);
+  std::vector<int> devices;
+  for (int rank = 0; rank < ranks.count(); ++rank) {
+    devices.push_back(ranks.device(rank));
+  }
+  heap_ = PeerAccessHeap::create(devices, moe::heap_bytes(problem, ranks.count()));
+  for (int rank = 0; rank < ranks.count(); ++rank) {
+    const cuda::CurrentDevice current(ranks.device(rank));
+    of_rank_.push_back(std::make_unique<Part>(heap_->rank(rank), problem, issuers_));
+    // As MoeLayer::launch does.
+    of_rank_.back()->linears.prepare(operands.linear1(rank), operands.linear2(rank), cell.tokens * problem.top_k);
+  }
+  for (int rank = 0; rank < ranks.count(); ++rank) {
+    const cuda::CurrentDevice current(ranks.device(rank));
+    for (const std::string_view part : {"dispatch", "linear1", "linear2"}) {
+      enqueue(part, rank, 0, ranks.stream(rank));
+    }
+  }
+  ranks.synchronise();
+  check();
+}
+
+void MoeParts::enqueue(std::string_view part, int rank, int set, cudaStream_t stream) const {
+  Part& of_rank = *of_rank_[static_cast<std::size_t>(rank)];
+  if (part == "linear1" || part == "linear2") {
+    kernels::launch_grouped(part == "linear1" ? of_rank.linears.linear1() : of_rank.linears.linear2(), stream);
+    return;
+  }
+  of_rank.exchange.prepare(operands_.of_launch(rank, set), issuers_);
+  if (part == "dispatch") {
+    kernels::launch_dispatch(of_rank.exchange.dispatch(), issuers_, stream);
+    return;
+  }
+  kernels::CombineLaunch combine = of_rank.exchange.combine();
+  combine.enters = 1;  // no dispatch of the same call has seen all peers enter
+  kernels::launch_combine(combine, issuers_, stream);
+}
+
+void MoeParts::check() const {
+  std::for_each(of_rank_.begin(), of_rank_.end(), [](const auto& part) { part->exchange.check(); });
+}
+
+}  // namespace xstage::bench

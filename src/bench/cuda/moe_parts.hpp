@@ -1,0 +1,43 @@
+#pragma once
+// The kernels of the unfused layer, each by itself, with the plans and buffers that the layer gives them.
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bench/cuda/moe_operands.hpp"
+#include "bench/cuda/timing.hpp"
+#include "kernels/moe/layer_exchange.hpp"
+#include "kernels/moe/layer_linears.hpp"
+#include "xstage/moe.hpp"
+#include "xstage/symmetric_heap.hpp"
+
+namespace xstage::bench {
+
+/// On all ranks, in a heap that they share. All kernels but combine have run one after the other when this is made:
+/// each finds what it finds in a layer.
+class MoeParts {
+ public:
+  MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands);
+
+  /// "dispatch", "linear1", "linear2" or "combine", on the rank's device as the current one.
+  void enqueue(std::string_view part, int rank, int set, cudaStream_t stream) const;
+  void check() const;
+
+ private:
+  struct Part {
+    kernels::LayerExchange exchange;
+    kernels::LayerLinears linears;
+    Part(HeapRank& heap, const moe::Problem& problem, int issuers);
+  };
+
+  const MoeOperands& operands_;
+  int issuers_;
+  std::optional<PeerAccessHeap> heap_;
+  std::vector<std::unique_ptr<Part>> of_rank_;
+};
+
+}  // namespace xstage::bench

@@ -1,0 +1,71 @@
+#include "bench/cuda/moe_variants.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/collective/handle.hpp"
+
+namespace xstage::bench {
+
+namespace {
+
+/// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
+constexpr std::chrono::seconds time_out{5};
+
+bool is_layer(const std::string& name) { return name == "unfused"; }
+
+}  // namespace
+
+MoeVariants::MoeVariants(const MoeResources& resources, const std::vector<std::string>& names) : resources_(resources) {
+  if (std::any_of(names.begin(), names.end(), is_layer)) {
+    make_layers();
+  }
+  if (!std::all_of(names.begin(), names.end(), is_layer)) {
+    parts_ = std::make_unique<MoeParts>(resources.ranks, resources.cell, resources.operands);
+  }
+}
+
+void MoeVariants::make_layers() {
+  std::vector<int> devices;
+  for (int rank = 0; rank < resources_.ranks.count(); ++rank) {
+    devices.push_back(resources_.ranks.device(rank));
+  }
+  const int world = resources_.ranks.count();
+  const moe::Problem problem = problem_of(resources_.cell);
+  const moe::Plan plan = moe::make_plan(problem, world, kernels::multiprocessors(devices.front()));
+  heap_ = PeerAccessHeap::create(devices, moe::heap_bytes(problem, world));
+  for (int rank = 0; rank < world; ++rank) {
+    layers_.push_back(std::make_unique<MoeLayer>(heap_->rank(rank), problem, plan, time_out));
+  }
+}
+
+void MoeVariants::enqueue(const std::string& name, int rank, int call, cudaStream_t stream) const {
+  const int set = MoeOperands::set_of(call);
+  if (is_layer(name)) {
+    layers_[static_cast<std::size_t>(rank)]->launch(resources_.operands.of_launch(rank, set), stream);
+  } else {
+    parts_->enqueue(name, rank, set, stream);
+  }
+}
+
+void MoeVariants::check(const std::string& name) const {
+  if (is_layer(name)) {
+    std::for_each(layers_.begin(), layers_.end(), [](const auto& layer) { layer->check(); });
+  } else {
+    parts_->check();
+  }
+}
+
+Variant MoeVariants::variant(const std::string& name) {
+  return {name, [this, name](int rank, int call, cudaStream_t stream) { enqueue(name, rank, call, stream); },
+          [this, name] { check(name); }};
+}
+
+void MoeVariants::poison_output() const {
+  for (int rank = 0; rank < resources_.ranks.count(); ++rank) {
+    const cuda::DeviceBuffer& output = resources_.operands.output(rank);
+    poison(resources_.ranks.device(rank), output.as<void>(), output.bytes());
+  }
+}
+
+}  // namespace xstage::bench

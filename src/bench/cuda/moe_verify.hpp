@@ -1,0 +1,12 @@
+#pragma once
+// Looks at what `unfused` leaves behind.
+
+#include "bench/cuda/moe_variants.hpp"
+
+namespace xstage::bench {
+
+/// Largest error of the last call, in roundings of bf16, on a sample of columns of a sample of tokens of every rank,
+/// against the layer in double (moe/reference.hpp). `set`: the tokens of that call.
+[[nodiscard]] double largest_error(const MoeResources& resources, int set);
+
+}  // namespace xstage::bench

@@ -1,0 +1,56 @@
+#pragma once
+// What dispatch and combine of one rank's layer keep between launches: signals and buffers in the symmetric heap,
+// buffers of the rank alone, reports, and the parameters of both launches.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/collective/handle.hpp"
+#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "node/cuda/device_memory.hpp"
+#include "xstage/moe.hpp"
+
+namespace xstage::kernels {
+
+class LayerExchange {
+ public:
+  /// Collective. The problem breaks no rule; `most_blocks`: CTAs of a launch at most.
+  LayerExchange(HeapRank& heap, const moe::Problem& problem, int most_blocks, std::chrono::microseconds time_out);
+
+  /// Before each launch, of so many CTAs. Throws what check() throws.
+  void prepare(const moe::Operands& operands, int blocks);
+  [[nodiscard]] const DispatchLaunch& dispatch() const { return dispatch_; }
+  [[nodiscard]] const CombineLaunch& combine() const { return combine_; }
+  /// Where the linear layers between the two find and leave rows.
+  [[nodiscard]] const MoeRows& rows() const { return dispatch_.exchange.rows; }
+  [[nodiscard]] std::int64_t most_rows() const { return most_rows_; }
+
+  /// Throws DeviceError if a wait has expired, InputError if dispatch has met a choice that breaks a rule.
+  void check() const;
+  void synchronise() const { call_.synchronise(); }
+  /// The ranks have come to rest.
+  void restore();
+
+  [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
+
+ private:
+  struct FreeReport {
+    void operator()(RoutingReport* report) const;
+  };
+  void take_own_buffers(int most_blocks);
+  void fill_exchange(MoeExchange& exchange) const;
+  void fill_launches();
+
+  moe::Problem problem_;
+  std::int64_t most_rows_;
+  CollectiveHandle call_;
+  SymmetricBuffer tokens_{}, counts_{}, routes_{}, slots_{};
+  cuda::DeviceBuffer activations_, results_, weights_, origins_;
+  cuda::DeviceBuffer expert_counts_, first_block_, block_counts_, tokens_of_;
+  std::unique_ptr<RoutingReport, FreeReport> report_;
+  DispatchLaunch dispatch_{};
+  CombineLaunch combine_{};
+};
+
+}  // namespace xstage::kernels
