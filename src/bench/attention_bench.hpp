@@ -29,12 +29,14 @@ struct AttentionBenchOptions {
   std::vector<std::string> variants;  // as parse_attention_variants has them
   int trials = 20;
   bool verify = false;
+  bool spans = false;  // after the trials of a cell: calls of the instrumented kernel, of fused and local_twin
   std::optional<PredictionBasis> predictions;  // none: rows hold measurements only
   std::optional<AttentionPlanOverrides> plan;  // of whatever computes attention; none: all as the rule picks it
 };
 
 struct AttentionBenchOutcome : RunState {
   std::vector<AttentionRow> rows;
+  std::optional<trace::Trace> trace;  // of the last cell whose variant fused was recorded
 };
 
 using AttentionBenchObserver = BenchObserver<AttentionRow, AttentionBenchOutcome>;

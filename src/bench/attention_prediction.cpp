@@ -44,6 +44,7 @@ AttentionPrediction prediction_of(const attention::Problem& problem, const PlanA
   // completion_coupled::period_us, G + V/R, of all waves together.
   prediction.coupled_us = alone_us + audit.all_drain_us;
   prediction.main_loop_us = audit.main_loop_us;
+  prediction.remote_bytes = audit.remote_bytes;
   prediction.drain_us = audit.drain_us;
   prediction.stall_us = audit.stall_us;
   prediction.tail_us = audit.tail_us;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "bench/attention_span_comparison.hpp"
 #include "xstage/node.hpp"
 
 namespace xstage::bench {
@@ -169,6 +170,9 @@ Json row_json(const AttentionRow& row) {
   add_comparisons(json, row);
   if (row.prediction) {
     add_prediction(json, *row.prediction);
+  }
+  if (row.spans) {
+    json["spans"] = spans_json(row);
   }
   if (row.one_shot_us) {
     json["one_shot_us"] = rounded(*row.one_shot_us);

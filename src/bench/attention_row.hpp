@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/attention_cells.hpp"
+#include "bench/attention_spans.hpp"
 #include "bench/row_fields.hpp"
 #include "bench/statistics.hpp"
 #include "bench/variant_times.hpp"
@@ -17,7 +18,8 @@ struct AttentionPrediction {
   double call_us = 0;
   double coupled_us = 0;    // the same if each CTA waited until a tile has arrived before it began the next one
   double main_loop_us = 0;  // of one tile; causal: their mean
-  double drain_us = 0;      // of a wave's stores to peers, where they are most
+  double remote_bytes = 0;  // V: of a wave's stores to peers, where they are most
+  double drain_us = 0;      // of these
   double stall_us = 0;      // of the warpgroups that stage these
   double tail_us = 0;       // stores after the last main loop
   /// From so many keys on main loops are longer than `drain_us`. None of causal tiles, nor without peers.
@@ -41,6 +43,8 @@ struct AttentionRow {
   std::optional<PairedRatio> hiding;
   /// --platform, `fused` only: see attention_prediction.hpp.
   std::optional<AttentionPrediction> prediction;
+  /// --spans, `fused` and `local_twin` only.
+  std::optional<AttentionSpans> spans;
   /// --verify: largest error in units of bf16's rounding.
   std::optional<double> largest_error;
 };

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <tuple>
 #include <vector>
 
-#include "bench/statistics.hpp"
 #include "gemm/layout.hpp"
 #include "kernels/common/span_record.hpp"
 #include "xstage/error.hpp"
@@ -19,7 +17,6 @@ namespace xstage::bench {
 namespace {
 
 using kernels::SpanKind;
-using kernels::SpanRole;
 using trace::Span;
 
 /// A store warp waits for a peer, stores, and waits for the arrival; a warpgroup multiplies and stages.
@@ -33,14 +30,6 @@ int pieces_of_push(const kernels::GatherParameters& gather) {
   }
   return gather.row_chunks * gather.depth_chunks * (gather.chunk_rows / kernels::push_rows) *
          (gather.chunk_depth / kernels::gemm_tile_depth);
-}
-
-bool is(const Span& span, SpanKind kind) { return span.kind == static_cast<int>(kind); }
-
-/// Warpgroup 0 and store warp 0 have one half of the tile, 1 the other.
-int half_of(const Span& span) {
-  const auto role = static_cast<SpanRole>(span.role);
-  return role == SpanRole::multiply_second || role == SpanRole::store_second ? 1 : 0;
 }
 
 /// Which tiles go to peers.
@@ -91,30 +80,7 @@ class StagingStarts {
   std::map<Key, std::int64_t> begin_ns_;
 };
 
-/// Durations by kind, in microseconds.
-class Durations {
- public:
-  void add(SpanKind kind, std::int64_t begin_ns, std::int64_t end_ns) {
-    of_kind_[kind].push_back(static_cast<double>(end_ns - begin_ns) / 1000);
-  }
-
-  [[nodiscard]] std::optional<SpanTimes> times(SpanKind kind) const {
-    const auto found = of_kind_.find(kind);
-    if (found == of_kind_.end()) {
-      return std::nullopt;
-    }
-    const std::vector<double>& values = found->second;
-    const double total = std::accumulate(values.begin(), values.end(), 0.0);
-    return SpanTimes{total / static_cast<double>(values.size()), percentile(values, 0.95)};
-  }
-
- private:
-  std::map<SpanKind, std::vector<double>> of_kind_;
-};
-
-std::string text_of(const SpanTimes& times) {
-  return fmt::format("{:.2f} us (p95 {:.2f})", times.mean_us, times.p95_us);
-}
+std::string text_of(const SpanTimes& times) { return times_text(times.mean_us, times.p95_us); }
 
 }  // namespace
 
@@ -141,21 +107,21 @@ GemmSpans sum_up(const trace::Trace& trace, const gemm::Problem& problem, const 
   const std::vector<Span> spans = trace::on_common_clock(trace);
   const PeerTiles peer_tiles(problem, plan, static_cast<int>(trace.clocks.size()));
   const StagingStarts staging(spans);
-  Durations durations;
+  std::map<SpanKind, SpanDurations> of_kind;
   for (const Span& span : spans) {
     const auto kind = static_cast<SpanKind>(span.kind);
     const bool of_tile = kind == SpanKind::stage_tile || kind == SpanKind::store_tile;
     if (!of_tile || peer_tiles.have(span)) {
-      durations.add(kind, kind == SpanKind::store_tile ? staging.begin_of(span) : span.begin_ns, span.end_ns);
+      of_kind[kind].add(kind == SpanKind::store_tile ? staging.begin_of(span) : span.begin_ns, span.end_ns);
     }
   }
   GemmSpans sums;
-  sums.main_loop = durations.times(SpanKind::main_loop);
-  sums.stage_tile = durations.times(SpanKind::stage_tile);
-  sums.store_tile = durations.times(SpanKind::store_tile);
-  sums.wait_partial = durations.times(SpanKind::wait_partial);
-  sums.wait_chunk = durations.times(SpanKind::wait_chunk);
-  sums.push_chunk = durations.times(SpanKind::push_chunk);
+  sums.main_loop = of_kind[SpanKind::main_loop].times();
+  sums.stage_tile = of_kind[SpanKind::stage_tile].times();
+  sums.store_tile = of_kind[SpanKind::store_tile].times();
+  sums.wait_partial = of_kind[SpanKind::wait_partial].times();
+  sums.wait_chunk = of_kind[SpanKind::wait_chunk].times();
+  sums.push_chunk = of_kind[SpanKind::push_chunk].times();
   return sums;
 }
 

@@ -5,16 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "bench/span_times.hpp"
 #include "xstage/gemm.hpp"
 #include "xstage/trace.hpp"
 
 namespace xstage::bench {
-
-/// Of all ranks, CTAs and warpgroups together.
-struct SpanTimes {
-  double mean_us = 0;
-  double p95_us = 0;
-};
 
 /// Kinds without spans are absent. Tiles *for peers* are those that go to a peer without waiting for its partial sums:
 /// what holds their staging up are stores.

@@ -43,9 +43,7 @@ Json spans_json(const GemmSpans& spans, const std::optional<PredictedSpans>& pre
        {"push_chunk_us", spans.push_chunk}}};
   Json json{{"call_us", rounded(spans.call_us)}};
   for (const auto& [name, times] : kinds) {
-    if (times) {
-      json[name] = {{"mean", rounded(times->mean_us)}, {"p95", rounded(times->p95_us)}};
-    }
+    add_times(json, name, times);
   }
   if (predicted) {
     json["predicted"] = {{"main_loop_us", rounded(predicted->main_loop_us)},

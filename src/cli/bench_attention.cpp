@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "bench/attention_bench.hpp"
+#include "bench/attention_bound.hpp"
+#include "bench/attention_span_comparison.hpp"
 #include "bench/result_file.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/interrupt.hpp"
@@ -30,10 +32,15 @@ struct AttentionOptions {
   int trials = 20;
   std::string output;
   std::string platform;
+  std::string trace;
   std::optional<std::string> plan;
   bool verify = false;
+  bool spans = false;
   bool json = false;
 };
+
+/// A trace implies spans.
+bool records(const AttentionOptions& options) { return options.spans || !options.trace.empty(); }
 
 std::string ratio_text(const bench::AttentionRow& row) {
   if (!row.ratio) {
@@ -60,6 +67,15 @@ std::string line_of(const bench::AttentionRow& row, bool predicts) {
                      rate ? fixed(*rate, 1) : "", ratio_text(row));
 }
 
+/// The row, and below it what its spans say.
+std::string lines_of(const bench::AttentionRow& row, bool predicts) {
+  std::string lines = line_of(row, predicts);
+  if (row.spans) {
+    lines += fmt::format("  spans: {}\n", bench::comparison_text(*row.spans, row.prediction));
+  }
+  return lines;
+}
+
 Json document(const NodeDescription& node, const bench::AttentionBenchOptions& run,
               const bench::AttentionBenchOutcome& outcome) {
   Json json = bench::result_document("attention", node, run.devices);
@@ -78,8 +94,18 @@ Json document(const NodeDescription& node, const bench::AttentionBenchOptions& r
         "tail_us: stores after the last main loop, if CTAs end together; shortest_hidden_keys: from so many keys on a "
         "main loop hides what its wave stores";
   }
+  if (run.spans) {
+    json["spans"] =
+        "of the last call in a graph of calls of the instrumented kernel, after the trials; call_us: one such call; "
+        "stage_tile_us, store_tile_us: of 64 rows that go to peers (of local_twin: that would), stage_own_us, "
+        "store_own_us: that stay, stage_all_us, store_all_us: of causal tiles; wave: what CTAs store to peers after "
+        "their n-th tile where that is most; audit: of that wave on the platform";
+  }
   if (run.plan) {
     json["plan_overrides"] = bench::plan_overrides_json(*run.plan);
+  }
+  if (run.predictions) {
+    json["hiding_bounds"] = bench::bounds_json(bench::hiding_bounds(outcome.rows));
   }
   json["rows"] = bench::rows_json(outcome.rows);
   return json;
@@ -91,7 +117,7 @@ bench::AttentionBenchOutcome measure(Console& console, const AttentionOptions& o
   const bool predicts = run.predictions.has_value();
   lines << heading(static_cast<int>(run.devices.size()), predicts) << std::flush;
   bench::AttentionBenchObserver observer;
-  observer.row = [&](const bench::AttentionRow& row) { lines << line_of(row, predicts) << std::flush; };
+  observer.row = [&](const bench::AttentionRow& row) { lines << lines_of(row, predicts) << std::flush; };
   observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
   observer.proceed = [] { return !InterruptGuard::requested(); };
   // After every cell: what was measured is kept, whatever becomes of the rest.
@@ -99,35 +125,58 @@ bench::AttentionBenchOutcome measure(Console& console, const AttentionOptions& o
     if (!options.output.empty()) {
       write_text(options.output, bench::format_result_file(document(node, run, outcome)));
     }
+    if (!options.trace.empty() && outcome.trace) {
+      trace::write_perfetto(options.trace, *outcome.trace);
+    }
   };
-  return bench::run_attention_bench(run, observer);
+  bench::AttentionBenchOutcome outcome = bench::run_attention_bench(run, observer);
+  for (const bench::HidingBound& bound : bench::hiding_bounds(outcome.rows)) {
+    lines << bench::bound_text(bound) << '\n';
+  }
+  return outcome;
+}
+
+/// Variants that these ranks have.
+std::vector<std::string> choose_variants(const AttentionOptions& options, int ranks) {
+  std::vector<std::string> variants =
+      parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, ranks); });
+  if (records(options)) {
+    const std::string absent = bench::why_no_spans(variants, !options.trace.empty());
+    if (!absent.empty()) {
+      throw UsageError(fmt::format("{}: {}", options.trace.empty() ? "--spans" : "--trace", absent));
+    }
+  }
+  return variants;
 }
 
 ExitCode bench_attention(Console& console, const AttentionOptions& options) {
   const auto shapes = parsed("--shapes", [&] { return bench::parse_attention_shapes(options.shapes); });
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
-  static_cast<void>(parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, 2); }));
+  static_cast<void>(choose_variants(options, 2));
   bench::AttentionBenchOptions run;
   if (options.plan) {
     run.plan = parsed("--plan", [&] { return bench::parse_attention_plan(*options.plan); });
   }
   check_trials(options.trials);
-  require_different_files({options.platform, options.output});
+  require_different_files({options.platform, options.output, options.trace});
   std::optional<Platform> platform;
   if (!options.platform.empty()) {
     platform = read_platform(options.platform);
   }
   NodeDescription node = describe_cuda_devices();
   node.command = console.command;
-  if (!options.output.empty()) {
-    check_writable(options.output);
+  for (const std::string& file : {options.output, options.trace}) {
+    if (!file.empty()) {
+      check_writable(file);
+    }
   }
   run.devices = choose_devices(options.devices, node);
   const int ranks = static_cast<int>(run.devices.size());
-  run.variants = parsed("--variants", [&] { return bench::parse_attention_variants(options.variants, ranks); });
+  run.variants = choose_variants(options, ranks);
   run.cells = bench::make_attention_cells(shapes, ranks);
   run.trials = options.trials;
   run.verify = options.verify;
+  run.spans = records(options);
   if (platform) {
     const auto first = static_cast<std::size_t>(run.devices.front());
     run.predictions = {*std::move(platform), node.devices.at(first).multiprocessors};
@@ -139,6 +188,9 @@ ExitCode bench_attention(Console& console, const AttentionOptions& options) {
     print_json(console.out, document(node, run, outcome));
   } else if (!options.output.empty()) {
     console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
+  }
+  if (!options.trace.empty() && !outcome.trace) {
+    console.err << fmt::format("xstage: {} was not written: no fused attention was recorded\n", options.trace);
   }
   return verdict(console, options.output, outcome.rows.size(), outcome);
 }
@@ -163,6 +215,11 @@ void add_bench_attention(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--plan", options->plan, fmt::format(plan_help, "attention", bench::attention_plan_fields()));
   verb->add_flag("--verify", options->verify,
                  "compare sampled rows with an attention in double; exit code 1 if they are wrong");
+  verb->add_flag(
+      "--spans", options->spans,
+      "also what main loops, staging and stores inside the kernels of fused and local_twin take, by calls of "
+      "instrumented ones");
+  verb->add_option("--trace", options->trace, "the spans of the last fused cell, as Perfetto JSON; implies --spans");
   verb->add_flag("--json", options->json, json_help);
   verb->callback([options, &invocation] {
     invocation.verb = [options](Console& console) { return bench_attention(console, *options); };

@@ -48,12 +48,36 @@ TEST(BenchAttentionCommand, MistakesInAPlanAreMistakesOfUsage) {
   EXPECT_EQ(run_bench({"--plan", "split=0", "--platform", "no/such/profile.json"}).code, 3);
 }
 
+TEST(BenchAttentionCommand, SpansAreOfSomeVariantsOnly) {
+  const Answer spans = run_bench({"--spans", "--variants", "attention,serial"});
+  EXPECT_EQ(spans.code, 2);
+  EXPECT_THAT(spans.err, HasSubstr("--spans: none of the variants attention,serial is recorded"));
+  // A trace implies spans.
+  const Answer trace = run_bench({"--trace", "trace.json", "--variants", "attention,serial"});
+  EXPECT_EQ(trace.code, 2);
+  EXPECT_THAT(trace.err, HasSubstr("--trace: none of the variants attention,serial is recorded"));
+  const Answer twin = run_bench({"--trace", "trace.json", "--variants", "attention,local_twin"});
+  EXPECT_EQ(twin.code, 2);
+  EXPECT_THAT(twin.err, HasSubstr("--trace: a trace is of the variant fused"));
+  // Read and found good: what is missing now is the profile.
+  const char* no_profile = "no/such/profile.json";
+  EXPECT_EQ(run_bench({"--spans", "--variants", "local_twin", "--platform", no_profile}).code, 3);
+  EXPECT_EQ(run_bench({"--trace", "trace.json", "--platform", no_profile}).code, 3);
+}
+
+TEST(BenchAttentionCommand, FilesMustBeDifferentOnes) {
+  const Answer same = run_bench({"-o", "same.json", "--trace", "./same.json"});
+  EXPECT_EQ(same.code, 2);
+  EXPECT_THAT(same.err, HasSubstr("named twice"));
+  EXPECT_EQ(run_bench({"--platform", "profile.json", "--trace", "profile.json"}).code, 2);
+}
+
 TEST(BenchAttentionCommand, HelpListsItsOptions) {
   const Answer help = run_bench({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* word :
-       {"--shapes", "--variants", "--devices", "--trials", "--output", "--verify", "--json", "--plan",
-        "store_interval_ns", "attention,all_to_all,serial,fused,fused_arrived,local_twin"}) {
+       {"--shapes", "--variants", "--devices", "--trials", "--output", "--verify", "--json", "--plan", "--spans",
+        "--trace", "store_interval_ns", "attention,all_to_all,serial,fused,fused_arrived,local_twin"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }

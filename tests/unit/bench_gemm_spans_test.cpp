@@ -61,6 +61,7 @@ TEST(BenchSpans, RanksAndWarpgroupsAreSummedUpTogether) {
                                   span_of(1, SpanRole::multiply_first, SpanKind::main_loop, 4, 5000, 33000)});
   ASSERT_TRUE(sums.main_loop);
   EXPECT_DOUBLE_EQ(sums.main_loop->mean_us, 24);
+  EXPECT_DOUBLE_EQ(sums.main_loop->median_us, 24);
   EXPECT_NEAR(sums.main_loop->p95_us, 27.6, 1e-9);
   EXPECT_FALSE(sums.stage_tile || sums.store_tile || sums.wait_partial || sums.wait_chunk || sums.push_chunk);
 }
@@ -142,10 +143,10 @@ TEST(BenchSpans, RowHasThemBesideThePrediction) {
   EXPECT_FALSE(row_json(row).contains("spans"));
   row.spans = GemmSpans{};
   row.spans->call_us = 61.25;
-  row.spans->main_loop = SpanTimes{12.5, 13};
+  row.spans->main_loop = SpanTimes{12.5, 12.25, 13};
   const Json spans = row_json(row).at("spans");
   EXPECT_EQ(spans.at("call_us"), 61.25);
-  EXPECT_EQ(spans.at("main_loop_us"), Json({{"mean", 12.5}, {"p95", 13.0}}));
+  EXPECT_EQ(spans.at("main_loop_us"), Json({{"mean", 12.5}, {"median", 12.25}, {"p95", 13.0}}));
   EXPECT_FALSE(spans.contains("stage_tile_us") || spans.contains("push_chunk_us"));
   EXPECT_EQ(spans.at("predicted"), Json({{"main_loop_us", 11.0}, {"stall_us", 2.5}}));
   row.predicted_spans.reset();
@@ -154,9 +155,9 @@ TEST(BenchSpans, RowHasThemBesideThePrediction) {
 
 TEST(BenchSpans, OneLineComparesThemWithThePrediction) {
   GemmSpans spans;
-  spans.main_loop = SpanTimes{12.5, 13};
+  spans.main_loop = SpanTimes{12.5, 12.25, 13};
   EXPECT_EQ(comparison_text(spans, std::nullopt), "main loop 12.50 us (p95 13.00); staging for peers none");
-  spans.stage_tile = SpanTimes{1.25, 2};
+  spans.stage_tile = SpanTimes{1.25, 1, 2};
   EXPECT_EQ(comparison_text(spans, PredictedSpans{11, 0}),
             "main loop 12.50 us (p95 13.00), predicted 11.00; staging for peers 1.25 us (p95 2.00), predicted stall "
             "0.00");

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/attention_span_comparison.hpp"
 #include "bench/cuda/attention_variants.hpp"
 #include "bench/cuda/attention_verify.hpp"
+#include "bench/cuda/record_spans.hpp"
 #include "bench/sampling.hpp"
+#include "xstage/error.hpp"
 
 namespace xstage::bench {
 
@@ -64,6 +67,9 @@ class CellRun {
     if (options_.predictions) {
       add_predictions(rows, *options_.predictions);
     }
+    if (options_.spans) {
+      add_spans(rows);
+    }
     return rows;
   }
 
@@ -83,7 +89,48 @@ class CellRun {
     return std::erase_if(rows, [](const AttentionRow& row) { return row.largest_error > most_roundings; }) == 0;
   }
 
+  /// Of the variant `fused`, if it has been recorded.
+  [[nodiscard]] std::optional<trace::Trace> take_trace() { return std::move(trace_); }
+
  private:
+  /// To the rows that have them. Without them a row is still a measurement.
+  void add_spans(std::vector<AttentionRow>& rows) {
+    for (AttentionRow& row : rows) {
+      if (has_spans(row.times.variant)) {
+        note_failure(row.times.variant + ": no spans", [&] { record(row); });
+      }
+    }
+    add_twin_comparison(rows);
+    if (options_.predictions) {
+      note_failure("no audit of the spans", [&] { add_verdict(rows, *options_.predictions); });
+    }
+  }
+
+  template <typename Action>
+  void note_failure(const std::string& what, const Action& action) const {
+    const auto note = [&](const char* reason) {
+      observer_.note(fmt::format("{} {}: {}", cell_name(cell_), what, reason));
+    };
+    try {
+      action();
+    } catch (const DeviceError& error) {
+      note(error.what());
+    } catch (const InputError& error) {
+      note(error.what());
+    }
+  }
+
+  void record(AttentionRow& row) {
+    const std::string& name = row.times.variant;
+    const RecordedSpans recorded = record_spans(variants_.recordable(name), machine_.ranks, machine_.gate);
+    trace::Trace trace = last_call(recorded.trace);
+    row.spans = sum_up(trace, cell_.problem, *row.plan);
+    row.spans->call_us = recorded.call_us;
+    if (name == "fused") {
+      trace_ = std::move(trace);
+    }
+  }
+
   void note_error(std::vector<AttentionRow>& rows, const std::string& name, double error) const {
     for (AttentionRow& row : rows) {
       if (row.times.variant == name) {
@@ -102,6 +149,7 @@ class CellRun {
   AttentionResources resources_;
   AttentionVariants variants_;
   std::vector<CapturedVariant> captured_;
+  std::optional<trace::Trace> trace_;
 };
 
 void run_cell(const AttentionBenchOptions& options, const AttentionBenchObserver& observer, Machine& machine,
@@ -110,6 +158,9 @@ void run_cell(const AttentionBenchOptions& options, const AttentionBenchObserver
   std::vector<AttentionRow> rows = run.run();
   if (options.verify && !rows.empty()) {
     outcome.wrong_cells += run.verify(rows) ? 0 : 1;
+  }
+  if (auto trace = run.take_trace()) {
+    outcome.trace = std::move(trace);
   }
   for (AttentionRow& row : rows) {
     observer.row(row);

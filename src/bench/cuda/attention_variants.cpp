@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "bench/attention_reference.hpp"
+#include "bench/attention_spans.hpp"
 
 namespace xstage::bench {
 
@@ -62,7 +63,7 @@ OperationHandles<Attention> make_among_ranks(const AttentionResources& resources
   const int world = resources.ranks.count();
   return make_shared_handles<Attention>(
       resources, problem, choose_plan(problem, world, multiprocessors(resources.ranks.device(0)), resources.plan),
-      attention::heap_bytes(problem, world));
+      attention::heap_bytes(problem, world) + recorder_bytes);
 }
 
 OperationHandles<AllToAll> make_exchange(const AttentionResources& resources) {
@@ -99,18 +100,20 @@ AttentionVariants::AttentionVariants(const AttentionResources& resources, const 
   }
 }
 
-const OperationHandles<Attention>& AttentionVariants::attention_of(const std::string& name) const {
+template <typename Variants>
+auto& AttentionVariants::attention_of(Variants& variants, const std::string& name) {
   if (is_fused(name)) {
-    return to_owners_;
+    return variants.to_owners_;
   }
-  return name == "local_twin" ? twin_ : local_;
+  return name == "local_twin" ? variants.twin_ : variants.local_;
 }
 
 void AttentionVariants::launch_attention(const std::string& name, int rank, int call, cudaStream_t stream) const {
   const AttentionOperands& operands = resources_.operands;
   const Completion completion = name == "fused" ? Completion::sent : Completion::arrived;
-  attention_of(name).of_rank[static_cast<std::size_t>(rank)]->launch(operands.addresses(rank, operands.set_of(call)),
-                                                                     stream, completion);
+  attention_of(*this, name)
+      .of_rank[static_cast<std::size_t>(rank)]
+      ->launch(operands.addresses(rank, operands.set_of(call)), stream, completion);
 }
 
 void AttentionVariants::launch_exchange(int rank, cudaStream_t stream) const {
@@ -129,7 +132,7 @@ Variant AttentionVariants::variant(const std::string& name) {
           },
           [this, name] {
             if (computes(name)) {
-              check(attention_of(name));
+              check(attention_of(*this, name));
             }
             if (exchanges(name)) {
               check(exchange_);
@@ -137,8 +140,25 @@ Variant AttentionVariants::variant(const std::string& name) {
           }};
 }
 
+Recordable AttentionVariants::recordable(const std::string& name) {
+  OperationHandles<Attention>& handles = attention_of(*this, name);
+  const Attention& first = *handles.of_rank.front();
+  PeerAccessHeap& heap = handles.heaps.front();
+  Recordable recordable;
+  recordable.issuers = first.issuers();
+  recordable.spans_of_a_role = spans_of_a_role(first.problem(), first.plan(), heap.world());
+  recordable.instrument = [&handles](int rank, const Instruments& instruments) {
+    handles.of_rank[static_cast<std::size_t>(rank)]->instrument(instruments);
+  };
+  recordable.variant = variant(name);
+  for (int rank = 0; rank < heap.world(); ++rank) {
+    recordable.heap_ranks.push_back(&heap.rank(rank));
+  }
+  return recordable;
+}
+
 std::optional<attention::Plan> AttentionVariants::plan_of(const std::string& name) const {
-  return computes(name) ? std::optional(attention_of(name).of_rank.front()->plan()) : std::nullopt;
+  return computes(name) ? std::optional(attention_of(*this, name).of_rank.front()->plan()) : std::nullopt;
 }
 
 std::optional<all_to_all::Plan> AttentionVariants::exchange_plan_of(const std::string& name) const {

@@ -8,6 +8,7 @@
 
 #include "bench/attention_cells.hpp"
 #include "bench/cuda/attention_operands.hpp"
+#include "bench/cuda/record_spans.hpp"
 #include "bench/cuda/timing.hpp"
 #include "bench/plan_options.hpp"
 #include "xstage/all_to_all.hpp"
@@ -37,6 +38,8 @@ class AttentionVariants {
 
   /// The timed variant; refers to this object.
   [[nodiscard]] Variant variant(const std::string& name);
+  /// For calls that are recorded, of a variant that has spans; refers to this object.
+  [[nodiscard]] Recordable recordable(const std::string& name);
   /// Of the attention and of the all-to-all in it, as far as it has them.
   [[nodiscard]] std::optional<attention::Plan> plan_of(const std::string& name) const;
   [[nodiscard]] std::optional<all_to_all::Plan> exchange_plan_of(const std::string& name) const;
@@ -57,7 +60,9 @@ class AttentionVariants {
   void poison_results(const std::string& name) const;
 
  private:
-  [[nodiscard]] const OperationHandles<Attention>& attention_of(const std::string& name) const;
+  /// Of variants that may be changed, or of constant ones.
+  template <typename Variants>
+  [[nodiscard]] static auto& attention_of(Variants& variants, const std::string& name);
   void launch_attention(const std::string& name, int rank, int call, cudaStream_t stream) const;
   void launch_exchange(int rank, cudaStream_t stream) const;
 

@@ -172,7 +172,7 @@ class CellRun {
     std::string absent = why_no_spans(handles.of_rank(0).plan());
     if (absent.empty()) {
       try {
-        RecordedSpans recorded = record_spans(handles, resources_, machine_.gate());
+        RecordedSpans recorded = record_spans(handles.recordable(resources_), resources_.ranks, machine_.gate());
         fused->spans = sum_up(recorded.trace, cell_.problem, handles.of_rank(0).plan());
         fused->spans->call_us = recorded.call_us;
         return std::move(recorded.trace);

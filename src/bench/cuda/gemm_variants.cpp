@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "bench/cuda/local_twin.hpp"
+#include "bench/gemm_spans.hpp"
 
 namespace xstage::bench {
 
@@ -11,9 +12,6 @@ namespace {
 
 /// All ranks of a benchmark start together, and no call takes that long: what waits longer waits in vain.
 constexpr std::chrono::seconds time_out{2};
-
-/// A span recorder takes a word of the heap for the comparison of clocks.
-constexpr std::size_t recorder_bytes = HeapRank::default_alignment;
 
 int multiprocessors(int device) {
   int count = 0;
@@ -110,13 +108,17 @@ Variant GemmHandles::variant(const char* name, const CellResources& resources) {
           [this] { std::for_each(launched_.begin(), launched_.end(), [](const Gemm* gemm) { gemm->check(); }); }};
 }
 
-std::vector<HeapRank*> GemmHandles::heap_ranks() {
-  std::vector<HeapRank*> ranks;
-  ranks.reserve(launched_.size());
+Recordable GemmHandles::recordable(const CellResources& resources) {
+  const Gemm& first = of_rank(0);
+  Recordable recordable;
+  recordable.issuers = first.issuers();
+  recordable.spans_of_a_role = spans_of_a_role(first.problem(), first.plan(), heaps_.front().world());
+  recordable.instrument = [this](int rank, const Instruments& instruments) { of_rank(rank).instrument(instruments); };
+  recordable.variant = variant("instrumented", resources);
   for (int rank = 0; rank < heaps_.front().world(); ++rank) {
-    ranks.push_back(&heaps_.front().rank(rank));
+    recordable.heap_ranks.push_back(&heaps_.front().rank(rank));
   }
-  return ranks;
+  return recordable;
 }
 
 Variant cublas_variant(const std::vector<CublasHandle>& handles, const CellResources& resources) {

@@ -7,6 +7,7 @@
 
 #include "bench/cuda/cublas.hpp"
 #include "bench/cuda/operands.hpp"
+#include "bench/cuda/record_spans.hpp"
 #include "bench/cuda/timing.hpp"
 #include "bench/plan_options.hpp"
 #include "xstage/gemm.hpp"
@@ -33,8 +34,8 @@ class GemmHandles {
   /// The timed variant; refers to this object.
   [[nodiscard]] Variant variant(const char* name, const CellResources& resources);
   [[nodiscard]] Gemm& of_rank(int rank) { return *launched_[static_cast<std::size_t>(rank)]; }
-  /// Of the heap that all ranks share: only `fused` has one.
-  [[nodiscard]] std::vector<HeapRank*> heap_ranks();
+  /// For calls that are recorded. Refers to this object; only `fused` has a heap that all ranks share.
+  [[nodiscard]] Recordable recordable(const CellResources& resources);
 
  protected:
   std::vector<PeerAccessHeap> heaps_;

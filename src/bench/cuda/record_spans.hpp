@@ -1,18 +1,36 @@
 #pragma once
-// Throw-away calls of the instrumented kernel.
+// Throw-away calls of an instrumented kernel, whatever the operation.
 
-#include "bench/cuda/gemm_variants.hpp"
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "bench/cuda/timing.hpp"
+#include "xstage/instruments.hpp"
+#include "xstage/symmetric_heap.hpp"
 #include "xstage/trace.hpp"
 
 namespace xstage::bench {
 
-struct RecordedSpans {
-  double call_us = 0;  // one call, as the timed ones are measured
-  trace::Trace trace;  // of the last call
+/// Handles that have one heap for all ranks, which has room for a span recorder.
+struct Recordable {
+  std::vector<HeapRank*> heap_ranks;
+  int issuers = 0;          // CTAs of a launch
+  int spans_of_a_role = 0;  // that one call takes
+  std::function<void(int rank, const Instruments& instruments)> instrument;
+  Variant variant;
 };
 
-/// Under the conditions of a trial: a graph of many calls on each GPU, all of which start together. `fused` has one
-/// heap for all ranks, and afterwards launches the kernel without instruments again.
-[[nodiscard]] RecordedSpans record_spans(GemmHandles& fused, const CellResources& resources, StartGate& gate);
+/// A span recorder takes a word of the heap for the comparison of clocks.
+inline constexpr std::size_t recorder_bytes = HeapRank::default_alignment;
+
+struct RecordedSpans {
+  double call_us = 0;  // one call, as the timed ones are measured
+  trace::Trace trace;  // of the last call, and what it did not overwrite
+};
+
+/// Under the conditions of a trial: a graph of many calls on each GPU, all of which start together. Afterwards the
+/// handles launch the kernel without instruments again.
+[[nodiscard]] RecordedSpans record_spans(const Recordable& recordable, const Ranks& ranks, StartGate& gate);
 
 }  // namespace xstage::bench

@@ -1,0 +1,74 @@
+#pragma once
+// What an instrumented call of an attention recorded, summed up for its row and beside what the model expects. Pure
+// host code.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/span_times.hpp"
+#include "xstage/attention.hpp"
+#include "xstage/audit.hpp"
+
+namespace xstage::bench {
+
+/// What the CTAs of one rank store to peers after their n-th tile, for the rank and n where it is most: a workload in
+/// the terms of xstage/audit.hpp.
+struct PeerWave {
+  double bytes = 0;              // V
+  int producers = 0;             // K: CTAs that store to a peer after that tile
+  int coincident_producers = 0;  // K_act: most of them whose stores were under way at one moment of the call
+  double gap_us = 0;             // G: median main loop, of whole tiles if there are any
+};
+
+/// The design test, of the measured wave.
+struct PeerWaveVerdict {
+  Verdict phase_shifted = Verdict::cannot_decide;
+  Verdict aligned = Verdict::cannot_decide;
+  double phase_shifted_stall_us = 0;  // a tile; NaN: not known
+  double aligned_stall_us = 0;
+};
+
+/// Kinds without spans are absent. What is staged and stored at once are 64 rows of one head; they are *for peers* if
+/// one of them belongs to a peer, or, of a local twin, if that would be so in the fused call. Two of the three
+/// warpgroups of a CTA are recorded; where bytes are counted the third does what the second does.
+struct AttentionSpans {
+  double call_us = 0;                       // one instrumented call: what the instrument costs, beside the timed ones
+  std::optional<SpanTimes> main_loop;       // all keys of a whole tile
+  std::optional<SpanTimes> main_loop_part;  // of a tile that several CTAs share
+  std::optional<SpanTimes> stage_tile;      // for peers: results to shared memory, back-pressure included
+  std::optional<SpanTimes> stage_own;       // the same of rows that stay
+  std::optional<SpanTimes> store_tile;      // for peers: from then on until their staging is free again
+  std::optional<SpanTimes> store_own;       // the same of rows that stay
+  /// Causal: the spans do not say which tile a CTA has drawn, so that these are of all rows.
+  std::optional<SpanTimes> stage_all;
+  std::optional<SpanTimes> store_all;
+  double tail_us = 0;            // stores (for peers) after the last main loop, of the rank where that is longest
+  std::optional<PeerWave> wave;  // none of causal tiles, nor without peers
+  /// Median to that of the local twin, of what goes to peers (causal: of all).
+  std::optional<double> stage_to_twin;
+  std::optional<double> store_to_twin;
+  /// --platform, of the measured wave.
+  std::optional<PeerWaveVerdict> verdict;
+};
+
+/// Whether calls of a variant are recorded: `fused` and `local_twin`.
+[[nodiscard]] bool has_spans(std::string_view variant);
+
+/// Why a run of these variants records nothing that is asked for; empty if it does. A trace is of `fused`.
+[[nodiscard]] std::string why_no_spans(const std::vector<std::string>& variants, bool trace);
+
+/// Room that each role of each CTA needs for one call. The plan is a handle's: nothing is left to the rule.
+[[nodiscard]] int spans_of_a_role(const attention::Problem& problem, const attention::Plan& plan, int world);
+
+/// Without the spans of earlier calls, which a call does not overwrite where a CTA records less than in the one before
+/// it: tiles are drawn, and who finishes the last part of a shared one is chance. `trace.spans` as they were read.
+[[nodiscard]] trace::Trace last_call(trace::Trace trace);
+
+/// Of one call. Throws InputError if the trace is not one of this problem and plan. What needs other rows or a platform
+/// stays empty, and `call_us` 0.
+[[nodiscard]] AttentionSpans sum_up(const trace::Trace& trace, const attention::Problem& problem,
+                                    const attention::Plan& plan);
+
+}  // namespace xstage::bench

@@ -1,0 +1,184 @@
+// Spans of a cell beside each other and beside the model; the platform drains 400,000 bytes a microsecond.
+
+#include "bench/attention_span_comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "unit/audit_platform.hpp"
+#include "xstage/error.hpp"
+
+namespace xstage::bench {
+namespace {
+
+using testing::HasSubstr;
+
+PredictionBasis round_basis() {
+  Platform platform = round_platform();
+  platform.paths[0].path = StorePath::bulk;
+  return {platform, 132};
+}
+
+AttentionRow row_of(const char* variant) {
+  AttentionRow row;
+  row.cell = make_attention_cells(parse_attention_shapes("16384x24"), 2).front();
+  row.times = {variant, 1, 0, {300}};
+  row.plan = attention::Plan{};
+  row.spans = AttentionSpans{};
+  return row;
+}
+
+/// 128 CTAs of 32,000 bytes: 10.24 us to drain.
+AttentionRow row_with_wave(double gap_us) {
+  AttentionRow row = row_of("fused");
+  row.spans->wave = PeerWave{128 * 32000.0, 128, 128, gap_us};
+  return row;
+}
+
+TEST(BenchAttentionSpanComparison, StoresToPeersAgainstThoseOfTheTwin) {
+  std::vector<AttentionRow> rows{row_of("fused"), row_of("local_twin")};
+  rows[0].spans->store_tile = SpanTimes{9, 3.03, 4};
+  rows[1].spans->store_tile = SpanTimes{3, 3, 4};
+  rows[0].spans->stage_tile = SpanTimes{1, 1.5, 2};
+  rows[1].spans->stage_tile = SpanTimes{1, 1, 2};
+  // Not what goes to peers.
+  rows[0].spans->store_own = SpanTimes{50, 50, 50};
+  add_twin_comparison(rows);
+  EXPECT_DOUBLE_EQ(*rows[0].spans->store_to_twin, 1.01);
+  EXPECT_DOUBLE_EQ(*rows[0].spans->stage_to_twin, 1.5);
+  EXPECT_FALSE(rows[1].spans->store_to_twin || rows[1].spans->stage_to_twin);
+}
+
+TEST(BenchAttentionSpanComparison, CausalStoresAreComparedAltogether) {
+  std::vector<AttentionRow> rows{row_of("fused"), row_of("local_twin")};
+  rows[0].spans->store_all = SpanTimes{3, 3, 3};
+  rows[1].spans->store_all = SpanTimes{2, 2, 2};
+  add_twin_comparison(rows);
+  EXPECT_DOUBLE_EQ(*rows[0].spans->store_to_twin, 1.5);
+  EXPECT_FALSE(rows[0].spans->stage_to_twin);
+}
+
+TEST(BenchAttentionSpanComparison, WithoutATwinThereIsNothingToCompareWith) {
+  std::vector<AttentionRow> alone{row_of("fused")};
+  alone[0].spans->store_tile = SpanTimes{3, 3, 3};
+  add_twin_comparison(alone);
+  EXPECT_FALSE(alone[0].spans->store_to_twin);
+  std::vector<AttentionRow> not_recorded{alone[0], row_of("local_twin")};
+  not_recorded[1].spans.reset();
+  add_twin_comparison(not_recorded);
+  EXPECT_FALSE(not_recorded[0].spans->store_to_twin);
+}
+
+TEST(BenchAttentionSpanComparison, LongMainLoopsPassTheDesignTest) {
+  std::vector<AttentionRow> rows{row_with_wave(300)};
+  rows[0].spans->wave->coincident_producers = 32;  // 1,024,000 bytes, 200,000 of which drain while they are issued
+  add_verdict(rows, round_basis());
+  ASSERT_TRUE(rows[0].spans->verdict);
+  EXPECT_EQ(rows[0].spans->verdict->phase_shifted, Verdict::piggyback);
+  EXPECT_EQ(rows[0].spans->verdict->aligned, Verdict::piggyback);
+  EXPECT_EQ(rows[0].spans->verdict->phase_shifted_stall_us, 0);
+}
+
+/// V / R - G - T_iss0 = 10.24 - 4 - 0.5.
+TEST(BenchAttentionSpanComparison, ShortMainLoopsDoNot) {
+  std::vector<AttentionRow> rows{row_with_wave(4)};
+  add_verdict(rows, round_basis());
+  ASSERT_TRUE(rows[0].spans->verdict);
+  EXPECT_EQ(rows[0].spans->verdict->phase_shifted, Verdict::reshape);
+  EXPECT_NEAR(rows[0].spans->verdict->phase_shifted_stall_us, 5.74, 1e-9);
+  EXPECT_EQ(rows[0].spans->verdict->aligned, Verdict::reshape);
+}
+
+TEST(BenchAttentionSpanComparison, UnequalSharesAreWholeStores) {
+  std::vector<AttentionRow> rows{row_with_wave(300)};
+  rows[0].spans->wave->bytes = 128 * 32000.0 - 256;
+  EXPECT_NO_THROW(add_verdict(rows, round_basis()));
+  EXPECT_TRUE(rows[0].spans->verdict);
+}
+
+TEST(BenchAttentionSpanComparison, VerdictNeedsAWaveAndItsPath) {
+  std::vector<AttentionRow> rows{row_of("fused")};
+  add_verdict(rows, round_basis());
+  EXPECT_FALSE(rows[0].spans->verdict);
+  std::vector<AttentionRow> path{row_with_wave(300)};
+  path[0].plan->store_path = StorePath::store16;
+  try {
+    add_verdict(path, round_basis());
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("store16"));
+  }
+}
+
+TEST(BenchAttentionSpanComparison, RowHasThemBesideThePrediction) {
+  AttentionRow row = row_with_wave(300);
+  AttentionSpans& spans = *row.spans;
+  spans.call_us = 301.5;
+  spans.main_loop = SpanTimes{300.5, 300, 310};
+  spans.store_tile = SpanTimes{12, 11, 14};
+  spans.store_own = SpanTimes{2, 2, 3};
+  spans.tail_us = 1.25;
+  spans.store_to_twin = 1.01;
+  const Json json = row_json(row).at("spans");
+  EXPECT_EQ(json.at("call_us"), 301.5);
+  EXPECT_EQ(json.at("main_loop_us"), Json({{"mean", 300.5}, {"median", 300.0}, {"p95", 310.0}}));
+  EXPECT_EQ(json.at("store_tile_us").at("median"), 11.0);
+  EXPECT_EQ(json.at("store_own_us").at("p95"), 3.0);
+  EXPECT_EQ(json.at("tail_us"), 1.25);
+  EXPECT_EQ(json.at("store_to_twin"), 1.01);
+  EXPECT_EQ(json.at("wave"),
+            Json({{"bytes", 4096000.0}, {"producers", 128}, {"coincident_producers", 128}, {"gap_us", 300.0}}));
+  for (const char* absent : {"main_loop_part_us", "stage_tile_us", "stage_own_us", "stage_all_us", "store_all_us",
+                             "stage_to_twin", "predicted", "audit"}) {
+    EXPECT_FALSE(json.contains(absent)) << absent;
+  }
+  row.prediction = AttentionPrediction{};
+  row.prediction->remote_bytes = 4e6;
+  row.prediction->main_loop_us = 299;
+  row.prediction->drain_us = 10;
+  row.prediction->tail_us = 2;
+  spans.verdict =
+      PeerWaveVerdict{Verdict::piggyback, Verdict::cannot_decide, 0.5, std::numeric_limits<double>::quiet_NaN()};
+  const Json beside = row_json(row).at("spans");
+  EXPECT_EQ(
+      beside.at("predicted"),
+      Json({{"wave_bytes", 4e6}, {"main_loop_us", 299.0}, {"drain_us", 10.0}, {"stall_us", 0.0}, {"tail_us", 2.0}}));
+  EXPECT_EQ(beside.at("audit").at("phase_shifted"), Json({{"verdict", "piggyback"}, {"stall_us", 0.5}}));
+  EXPECT_EQ(beside.at("audit").at("aligned"), Json({{"verdict", "cannot decide"}, {"stall_us", nullptr}}));
+  row.spans.reset();
+  EXPECT_FALSE(row_json(row).contains("spans"));
+}
+
+TEST(BenchAttentionSpanComparison, OneLineComparesThemWithThePrediction) {
+  AttentionSpans spans;
+  EXPECT_EQ(comparison_text(spans, std::nullopt),
+            "main loop not recorded; staging for peers none; storing for peers none; tail 0.00 us");
+  spans.main_loop_part = SpanTimes{6, 5, 7};
+  EXPECT_THAT(comparison_text(spans, std::nullopt), HasSubstr("main loop 5.00 us (p95 7.00) of a part;"));
+  spans.main_loop = SpanTimes{31, 30, 32};
+  spans.stage_tile = SpanTimes{2, 1.5, 3};
+  spans.store_tile = SpanTimes{12, 11, 14};
+  spans.store_own = SpanTimes{2, 2, 3};
+  spans.store_to_twin = 1.01;
+  spans.wave = PeerWave{4.5e6, 96, 40, 30};
+  spans.verdict = PeerWaveVerdict{Verdict::piggyback, Verdict::reshape, 0, 0};
+  AttentionPrediction prediction;
+  prediction.main_loop_us = 29;
+  prediction.remote_bytes = 4.4e6;
+  prediction.tail_us = 1;
+  EXPECT_EQ(comparison_text(spans, prediction),
+            "main loop 30.00 us (p95 32.00), predicted 29.00; staging for peers 1.50 us (p95 3.00), predicted stall "
+            "0.00; storing for peers 11.00 us (p95 14.00), 1.010 of local twin, own 2.00 us (p95 3.00); tail 0.00 us, "
+            "predicted 1.00; V 4.50 MB, predicted 4.40; 96 CTAs store, 40 at once; G 30.00 us; piggyback "
+            "(phase-shifted), reshape (aligned)");
+  AttentionSpans causal;
+  causal.stage_all = SpanTimes{1, 1, 1};
+  causal.store_all = SpanTimes{2, 2, 2};
+  EXPECT_THAT(comparison_text(causal, std::nullopt), HasSubstr("storing for all 2.00 us"));
+}
+
+}  // namespace
+}  // namespace xstage::bench
