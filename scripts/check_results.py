@@ -5,7 +5,7 @@
 
 Every bench/results/*.json names the commit that it measured. The check fails if that commit is not in this history, or
 if the measured sources have changed since: src/node/cuda for calibrations, for the rest
-src/kernels and src/schedule without what belongs to other operators.
+src/kernels and src/schedule without what belongs to operators that are not used.
 A shallow clone or an export without git cannot answer; the check then says so and passes.
 """
 
@@ -28,7 +28,18 @@ OPERATOR_SOURCES = {
         "src/schedule/attention_schedule.hpp",
         "src/schedule/attention_shares.hpp",
     ),
+    "moe": (
+        "src/kernels/moe",
+        "src/schedule/moe_expert_wave.hpp",
+        "src/schedule/moe_interleaved.hpp",
+        "src/schedule/moe_lead.hpp",
+        "src/schedule/moe_linear_order.hpp",
+        "src/schedule/moe_tiles.hpp",
+    ),
+    "ulysses": (),
 }
+# Whose kernels an operator includes or launches beside its own.
+OPERATOR_USES = {"moe": ("gemm",), "ulysses": ("gemm", "attention")}
 
 
 def git(repository, *arguments):
@@ -44,7 +55,8 @@ def measured_sources(result_file):
     if result_file.name.startswith("calibration"):
         return CALIBRATION_SOURCES
     operator = result_file.name.split("-")[0]
-    others = (path for name, paths in OPERATOR_SOURCES.items() if name != operator for path in paths)
+    own = (operator, *OPERATOR_USES.get(operator, ()))
+    others = (path for name, paths in OPERATOR_SOURCES.items() if name not in own for path in paths)
     known = operator in OPERATOR_SOURCES
     return KERNEL_SOURCES + (tuple(f":(exclude){path}" for path in others) if known else ())
 

@@ -100,9 +100,21 @@ class Results(unittest.TestCase):
         self.assertEqual(len(self.complaints()), 2)
 
     def test_operator_that_is_not_known_depends_on_all_kernels(self):
-        self.add_result("moe-h200x2.json", self.measured)
+        self.add_result("convolution-h200x2.json", self.measured)
         self.write("src/kernels/attention/attention.cu", "new")
         self.assertEqual(len(self.complaints()), 1)
+
+    def test_operator_that_uses_kernels_of_others(self):
+        self.add_result("moe-bf16-h200x2.json", self.measured)
+        self.add_result("ulysses-h200x2.json", self.measured)
+        self.write("src/kernels/moe/dispatch.cu", "new")
+        self.assertEqual(["moe-bf16" in complaint for complaint in self.complaints()], [True])
+        self.write("src/kernels/attention/attention.cu", "new")
+        self.assertEqual(len(self.complaints()), 2)
+        self.commit()
+        self.add_result("moe-bf16-h200x2.json", git(self.repository, "rev-parse", "HEAD"))
+        self.write("src/kernels/gemm/gemm.cu", "second")
+        self.assertEqual(sum("gemm.cu" in complaint for complaint in self.complaints()), 2)
 
     def test_change_that_is_not_committed(self):
         self.add_result("gemm-h200x2.json", self.measured)
