@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One call on a machine with GPUs, best two or more: tests, measurements, their checks, and a short table.
-#   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER [calibration] [gemm] [attention]
+#   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER [calibration] [gemm] [attention] [ulysses] [moe]
 # BUILD_FOLDER holds `xstage` and `gpu_tests` (build/release). Without parts: all. Every step has its own time limit, so a
 # hang ends itself.
 set -u
@@ -9,7 +9,7 @@ build=$(realpath "${1:?BUILD_FOLDER: where xstage and gpu_tests are}")
 mkdir -p "${2:?OUTPUT_FOLDER: where samples, profiles and logs go}"
 cd "$2" || exit 2  # relative names: the samples keep the command line that made them
 shift 2
-parts=${*:-calibration gemm attention}
+parts=${*:-calibration gemm attention ulysses moe}
 failed=0
 
 step() { # step SECONDS NAME COMMAND...: runs, logs, prints one line
@@ -44,7 +44,7 @@ check_with_tools() { # NAME SANITIZER_TOOL TESTS KERNEL TESTS_FOR_COUNTERS METRI
 }
 
 calibration() {
-  [ -x "$build/gpu_tests" ] && step 120 gpu_tests_burst "$build/gpu_tests" --gtest_filter='-*Gemm*:*SymmetricHeap*:*Attention*:*AllToAll*'
+  [ -x "$build/gpu_tests" ] && step 120 gpu_tests_burst "$build/gpu_tests" --gtest_filter='-*Gemm*:*SymmetricHeap*:*Attention*:*AllToAll*:*Ulysses*:*Moe*'
   step 90 calibrate "$tool" calibrate --node cuda -o profile.json --samples samples.csv
   step 90 calibrate_again "$tool" calibrate --node cuda -o profile-again.json --samples samples-again.csv
   step 30 validate "$tool" validate --platform profile.json --samples samples.csv
@@ -80,11 +80,33 @@ attention() {
   tail -n 60 bench_attention.log
 }
 
+ulysses() {
+  [ -x "$build/gpu_tests" ] && step 60 gpu_tests_ulysses "$build/gpu_tests" --gtest_filter='*Ulysses*'
+  step 120 bench_ulysses "$tool" bench ulysses --trials 9 --verify -o ulysses-table.json
+  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
+    step 240 ulysses_baselines python3 -B "$source_folder/bench/baselines/ulysses.py" --limit 220 \
+      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output ulysses-baselines.json
+  fi
+  tail -n 40 bench_ulysses.log
+}
+
+moe() {
+  [ -x "$build/gpu_tests" ] && step 120 gpu_tests_moe "$build/gpu_tests" --gtest_filter='*Moe*'
+  step 300 bench_moe "$tool" bench moe --tokens 1024,4096,8192 --trials 9 --verify -o moe-table.json
+  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
+    step 400 moe_baselines python3 -B "$source_folder/bench/baselines/moe.py" --tool "$tool" --limit 380 \
+      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output moe-baselines.json
+  fi
+  check_with_tools moe synccheck 'MoeLayer.Clamp:MoeGrouped.ShortAndLongDepths' grouped_kernel MoeGrouped.ShortAndLongDepths \
+    sm__inst_executed_pipe_tensor.sum,lts__t_sectors_op_read.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
+  tail -n 60 bench_moe.log
+}
+
 for part in $parts; do
   case $part in
-    calibration | gemm | attention) "$part" ;;
+    calibration | gemm | attention | ulysses | moe) "$part" ;;
     *)
-      echo "gpu_check: unknown part '$part'; calibration, gemm or attention" >&2
+      echo "gpu_check: unknown part '$part'; calibration, gemm, attention, ulysses or moe" >&2
       exit 2
       ;;
   esac
