@@ -6,38 +6,26 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "bench/gemm_bench.hpp"
 #include "bench/result_file.hpp"
 #include "cli/bench_options.hpp"
-#include "cli/interrupt.hpp"
+#include "cli/bench_run.hpp"
 #include "cli/json_output.hpp"
-#include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
-#include "cli/wording.hpp"
 #include "gemm/layout.hpp"
-#include "xstage/cuda_node.hpp"
-#include "xstage/files.hpp"
 
 namespace xstage::cli {
 
 namespace {
 
-struct GemmOptions {
+struct GemmOptions : BenchOptions {
   std::string operations = "gemm,reduce_scatter,all_gather,all_reduce,all_to_all";
   std::string shapes = "table";
-  std::vector<int> devices;
-  int trials = 20;
-  std::string output;
   std::string cublas;
-  std::string platform;
-  std::string trace;
   std::optional<std::string> plan;
-  bool verify = false;
   bool local_twin = false;
   bool spans = false;
-  bool json = false;
 };
 
 std::string ratio_text(const bench::GemmRow& row) {
@@ -99,27 +87,6 @@ Json document(const NodeDescription& node, const bench::GemmBenchOptions& run, c
   return json;
 }
 
-bench::GemmBenchOutcome measure(Console& console, const GemmOptions& options, const bench::GemmBenchOptions& run,
-                                const NodeDescription& node) {
-  std::ostream& lines = options.json ? console.err : console.out;
-  const bool predicts = run.predictions.has_value();
-  lines << heading(predicts) << std::flush;
-  bench::GemmBenchObserver observer;
-  observer.row = [&](const bench::GemmRow& row) { lines << lines_of(row, predicts) << std::flush; };
-  observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
-  observer.proceed = [] { return !InterruptGuard::requested(); };
-  // After every cell: what was measured is kept, whatever becomes of the rest.
-  observer.cell_done = [&](const bench::GemmBenchOutcome& outcome) {
-    if (!options.output.empty()) {
-      write_text(options.output, bench::format_result_file(document(node, run, outcome)));
-    }
-    if (!options.trace.empty() && outcome.trace) {
-      trace::write_perfetto(options.trace, *outcome.trace);
-    }
-  };
-  return bench::run_gemm_bench(run, observer);
-}
-
 ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   const auto operations = parsed("--ops", [&] { return bench::parse_operations(options.operations); });
   const auto shapes = parsed("--shapes", [&] { return bench::parse_shapes(options.shapes); });
@@ -127,42 +94,23 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   if (options.plan) {
     run.plan = parsed("--plan", [&] { return bench::parse_gemm_plan(*options.plan); });
   }
-  check_trials(options.trials);
-  require_different_files({options.platform, options.output, options.trace});
-  std::optional<Platform> platform;
-  if (!options.platform.empty()) {
-    platform = read_platform(options.platform);
-  }
-  NodeDescription node = describe_cuda_devices();
-  node.command = console.command;
-  for (const std::string& file : {options.output, options.trace}) {
-    if (!file.empty()) {
-      check_writable(file);
-    }
-  }
-  run.devices = choose_devices(options.devices, node);
+  check_options(options);
+  std::optional<Platform> platform = read_named_platform(options);
+  const NodeDescription node = describe_machine(console, options);
+  set_run(run, options, node);
   run.cells = bench::make_cells(operations, shapes, static_cast<int>(run.devices.size()));
-  run.trials = options.trials;
-  run.verify = options.verify;
   run.local_twin = options.local_twin;
   run.spans = options.spans || !options.trace.empty();
   run.cublas_path = options.cublas;
-  if (platform) {
-    const auto first = static_cast<std::size_t>(run.devices.front());
-    run.predictions = {*std::move(platform), node.devices.at(first).multiprocessors};
-    bench::check_basis(*run.predictions);
-  }
-  const InterruptGuard guard;
-  const bench::GemmBenchOutcome outcome = measure(console, options, run, node);
-  if (options.json) {
-    print_json(console.out, document(node, run, outcome));
-  } else if (!options.output.empty()) {
-    console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
-  }
-  if (!options.trace.empty() && !outcome.trace) {
-    console.err << fmt::format("xstage: {} was not written: no fused operation was recorded\n", options.trace);
-  }
-  return verdict(console, options.output, outcome.rows.size(), outcome);
+  run.predictions = prediction_basis(std::move(platform), node, run.devices);
+  const bool predicts = run.predictions.has_value();
+  Benchmark<bench::GemmBenchOutcome> benchmark;
+  benchmark.measure = [&](const bench::GemmBenchObserver& observer) { return bench::run_gemm_bench(run, observer); };
+  benchmark.heading = heading(predicts);
+  benchmark.lines = [predicts](const bench::GemmRow& row) { return lines_of(row, predicts); };
+  benchmark.document = [&](const bench::GemmBenchOutcome& outcome) { return document(node, run, outcome); };
+  benchmark.why_no_trace = "no fused operation was recorded";
+  return run_benchmark(console, options, benchmark);
 }
 
 void add_gemm(CLI::App& bench, Invocation& invocation) {
@@ -174,9 +122,7 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--shapes", options->shapes,
                    "table, small (its first two), decode, or MxNxK,... of the whole problem")
       ->capture_default_str();
-  verb->add_option("--devices", options->devices, devices_help)->delimiter(',');
-  verb->add_option("--trials", options->trials, trials_help)->capture_default_str();
-  verb->add_option("-o,--output", options->output, result_file_help);
+  add_run_options(*verb, *options);
   verb->add_option("--cublas", options->cublas, "libcublas.so; default: where the dynamic linker finds it");
   verb->add_option("--platform", options->platform,
                    "platform profile: also what the model predicts for fused operations, and their ceiling");
@@ -185,11 +131,8 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
   verb->add_flag("--local-twin", options->local_twin, "also the fused operation with local memory in place of peers");
   verb->add_flag("--spans", options->spans,
                  "also what main loops and stores inside the fused kernel take, by calls of an instrumented one");
-  verb->add_option("--trace", options->trace, "the spans of the last fused cell, as Perfetto JSON; implies --spans");
-  verb->add_flag("--json", options->json, json_help);
-  verb->callback([options, &invocation] {
-    invocation.verb = [options](Console& console) { return bench_gemm(console, *options); };
-  });
+  verb->add_option("--trace", options->trace, trace_help);
+  finish_verb(*verb, options, invocation, bench_gemm);
 }
 
 }  // namespace

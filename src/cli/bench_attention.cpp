@@ -13,30 +13,19 @@
 #include "bench/attention_span_comparison.hpp"
 #include "bench/result_file.hpp"
 #include "cli/bench_options.hpp"
-#include "cli/interrupt.hpp"
+#include "cli/bench_run.hpp"
 #include "cli/json_output.hpp"
-#include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
-#include "cli/wording.hpp"
-#include "xstage/cuda_node.hpp"
-#include "xstage/files.hpp"
 
 namespace xstage::cli {
 
 namespace {
 
-struct AttentionOptions {
+struct AttentionOptions : BenchOptions {
   std::string shapes = "table";
   std::string variants = bench::all_attention_variants;
-  std::vector<int> devices;
-  int trials = 20;
-  std::string output;
-  std::string platform;
-  std::string trace;
   std::optional<std::string> plan;
-  bool verify = false;
   bool spans = false;
-  bool json = false;
 };
 
 /// A trace implies spans.
@@ -46,8 +35,7 @@ std::string ratio_text(const bench::AttentionRow& row) {
   if (!row.ratio) {
     return "";
   }
-  std::string text =
-      fmt::format("{} [{}, {}]", fixed(row.ratio->ratio, 3), fixed(row.ratio->low, 3), fixed(row.ratio->high, 3));
+  std::string text = ratio_with_interval(*row.ratio);
   if (row.hiding) {
     text += fmt::format(" hides {}", percent(row.hiding->ratio));
   }
@@ -111,29 +99,12 @@ Json document(const NodeDescription& node, const bench::AttentionBenchOptions& r
   return json;
 }
 
-bench::AttentionBenchOutcome measure(Console& console, const AttentionOptions& options,
-                                     const bench::AttentionBenchOptions& run, const NodeDescription& node) {
-  std::ostream& lines = options.json ? console.err : console.out;
-  const bool predicts = run.predictions.has_value();
-  lines << heading(static_cast<int>(run.devices.size()), predicts) << std::flush;
-  bench::AttentionBenchObserver observer;
-  observer.row = [&](const bench::AttentionRow& row) { lines << lines_of(row, predicts) << std::flush; };
-  observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
-  observer.proceed = [] { return !InterruptGuard::requested(); };
-  // After every cell: what was measured is kept, whatever becomes of the rest.
-  observer.cell_done = [&](const bench::AttentionBenchOutcome& outcome) {
-    if (!options.output.empty()) {
-      write_text(options.output, bench::format_result_file(document(node, run, outcome)));
-    }
-    if (!options.trace.empty() && outcome.trace) {
-      trace::write_perfetto(options.trace, *outcome.trace);
-    }
-  };
-  bench::AttentionBenchOutcome outcome = bench::run_attention_bench(run, observer);
+std::string bounds_text(const bench::AttentionBenchOutcome& outcome) {
+  std::string text;
   for (const bench::HidingBound& bound : bench::hiding_bounds(outcome.rows)) {
-    lines << bench::bound_text(bound) << '\n';
+    text += bench::bound_text(bound) + '\n';
   }
-  return outcome;
+  return text;
 }
 
 /// Variants that these ranks have.
@@ -157,42 +128,26 @@ ExitCode bench_attention(Console& console, const AttentionOptions& options) {
   if (options.plan) {
     run.plan = parsed("--plan", [&] { return bench::parse_attention_plan(*options.plan); });
   }
-  check_trials(options.trials);
-  require_different_files({options.platform, options.output, options.trace});
-  std::optional<Platform> platform;
-  if (!options.platform.empty()) {
-    platform = read_platform(options.platform);
-  }
-  NodeDescription node = describe_cuda_devices();
-  node.command = console.command;
-  for (const std::string& file : {options.output, options.trace}) {
-    if (!file.empty()) {
-      check_writable(file);
-    }
-  }
-  run.devices = choose_devices(options.devices, node);
+  check_options(options);
+  std::optional<Platform> platform = read_named_platform(options);
+  const NodeDescription node = describe_machine(console, options);
+  set_run(run, options, node);
   const int ranks = static_cast<int>(run.devices.size());
   run.variants = choose_variants(options, ranks);
   run.cells = bench::make_attention_cells(shapes, ranks);
-  run.trials = options.trials;
-  run.verify = options.verify;
   run.spans = records(options);
-  if (platform) {
-    const auto first = static_cast<std::size_t>(run.devices.front());
-    run.predictions = {*std::move(platform), node.devices.at(first).multiprocessors};
-    bench::check_basis(*run.predictions);
-  }
-  const InterruptGuard guard;
-  const bench::AttentionBenchOutcome outcome = measure(console, options, run, node);
-  if (options.json) {
-    print_json(console.out, document(node, run, outcome));
-  } else if (!options.output.empty()) {
-    console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
-  }
-  if (!options.trace.empty() && !outcome.trace) {
-    console.err << fmt::format("xstage: {} was not written: no fused attention was recorded\n", options.trace);
-  }
-  return verdict(console, options.output, outcome.rows.size(), outcome);
+  run.predictions = prediction_basis(std::move(platform), node, run.devices);
+  const bool predicts = run.predictions.has_value();
+  Benchmark<bench::AttentionBenchOutcome> benchmark;
+  benchmark.measure = [&](const bench::AttentionBenchObserver& observer) {
+    return bench::run_attention_bench(run, observer);
+  };
+  benchmark.heading = heading(ranks, predicts);
+  benchmark.lines = [predicts](const bench::AttentionRow& row) { return lines_of(row, predicts); };
+  benchmark.closing = bounds_text;
+  benchmark.document = [&](const bench::AttentionBenchOutcome& outcome) { return document(node, run, outcome); };
+  benchmark.why_no_trace = "no fused attention was recorded";
+  return run_benchmark(console, options, benchmark);
 }
 
 }  // namespace
@@ -207,9 +162,7 @@ void add_bench_attention(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--variants", options->variants,
                    fmt::format("comma-separated, of {}; one rank has attention only", bench::all_attention_variants))
       ->capture_default_str();
-  verb->add_option("--devices", options->devices, devices_help)->delimiter(',');
-  verb->add_option("--trials", options->trials, trials_help)->capture_default_str();
-  verb->add_option("-o,--output", options->output, result_file_help);
+  add_run_options(*verb, *options);
   verb->add_option("--platform", options->platform,
                    "platform profile: also what the model predicts for the variant fused");
   verb->add_option("--plan", options->plan, fmt::format(plan_help, "attention", bench::attention_plan_fields()));
@@ -219,11 +172,8 @@ void add_bench_attention(CLI::App& bench, Invocation& invocation) {
       "--spans", options->spans,
       "also what main loops, staging and stores inside the kernels of fused and local_twin take, by calls of "
       "instrumented ones");
-  verb->add_option("--trace", options->trace, "the spans of the last fused cell, as Perfetto JSON; implies --spans");
-  verb->add_flag("--json", options->json, json_help);
-  verb->callback([options, &invocation] {
-    invocation.verb = [options](Console& console) { return bench_attention(console, *options); };
-  });
+  verb->add_option("--trace", options->trace, trace_help);
+  finish_verb(*verb, options, invocation, bench_attention);
 }
 
 }  // namespace xstage::cli

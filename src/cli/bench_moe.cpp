@@ -9,11 +9,10 @@
 #include "bench/moe_bench.hpp"
 #include "bench/result_file.hpp"
 #include "cli/bench_options.hpp"
-#include "cli/interrupt.hpp"
+#include "cli/bench_run.hpp"
 #include "cli/json_output.hpp"
 #include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
-#include "cli/wording.hpp"
 #include "xstage/cuda_node.hpp"
 #include "xstage/files.hpp"
 
@@ -21,19 +20,13 @@ namespace xstage::cli {
 
 namespace {
 
-struct MoeOptions {
+struct MoeOptions : BenchOptions {
   std::string shapes = "all";
   std::string tokens = "4096,8192";
   std::string routings = "balanced,skewed";
   std::string remote_shares = "natural";
   std::string variants = bench::all_moe_variants;
-  std::vector<int> devices;
-  int trials = 20;
-  std::string output;
-  std::string platform;
   std::string routing_file;
-  bool verify = false;
-  bool json = false;
 };
 
 std::string rate_text(const bench::MoeRow& row) {
@@ -47,8 +40,7 @@ std::string rate_text(const bench::MoeRow& row) {
 std::string ratio_text(const bench::MoeRow& row) {
   std::string text;
   if (row.ratio) {
-    text = fmt::format(", {} [{}, {}] of linear1 + linear2", fixed(row.ratio->ratio, 3), fixed(row.ratio->low, 3),
-                       fixed(row.ratio->high, 3));
+    text = fmt::format(", {} of linear1 + linear2", ratio_with_interval(*row.ratio));
   }
   if (row.parts_ratio) {
     text += fmt::format(", {} of all parts", fixed(row.parts_ratio->ratio, 3));
@@ -85,23 +77,6 @@ Json document(const NodeDescription& node, const bench::MoeBenchOptions& run, co
   return json;
 }
 
-bench::MoeBenchOutcome measure(Console& console, const MoeOptions& options, const bench::MoeBenchOptions& run,
-                               const NodeDescription& node) {
-  std::ostream& lines = options.json ? console.err : console.out;
-  lines << heading(static_cast<int>(run.devices.size())) << std::flush;
-  bench::MoeBenchObserver observer;
-  observer.row = [&](const bench::MoeRow& row) { lines << line_of(row) << std::flush; };
-  observer.note = [&](const std::string& note) { console.err << "xstage: " << note << std::endl; };
-  observer.proceed = [] { return !InterruptGuard::requested(); };
-  // After every cell: what was measured is kept, whatever becomes of the rest.
-  observer.cell_done = [&](const bench::MoeBenchOutcome& outcome) {
-    if (!options.output.empty()) {
-      write_text(options.output, bench::format_result_file(document(node, run, outcome)));
-    }
-  };
-  return bench::run_moe_bench(run, observer);
-}
-
 bench::MoeChoice read_choice(const MoeOptions& options) {
   bench::MoeChoice choice;
   choice.shapes = parsed("--shapes", [&] { return bench::parse_moe_shapes(options.shapes); });
@@ -136,34 +111,25 @@ ExitCode bench_moe(Console& console, const MoeOptions& options) {
   const bench::MoeChoice choice = read_choice(options);
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
   static_cast<void>(parsed("--variants", [&] { return bench::parse_moe_variants(options.variants, 2); }));
-  check_trials(options.trials);
+  check_options(options);
   if (!options.routing_file.empty()) {
     return write_routings(console, options, choice);
   }
-  require_different_files({options.platform, options.output});
   bench::MoeBenchOptions run;
   if (!options.platform.empty()) {
     run.drain_gb_per_s = drain_of(options.platform);
   }
-  NodeDescription node = describe_cuda_devices();
-  node.command = console.command;
-  if (!options.output.empty()) {
-    check_writable(options.output);
-  }
-  run.devices = choose_devices(options.devices, node);
+  const NodeDescription node = describe_machine(console, options);
+  set_run(run, options, node);
   const int ranks = static_cast<int>(run.devices.size());
   run.variants = parsed("--variants", [&] { return bench::parse_moe_variants(options.variants, ranks); });
   run.cells = bench::make_moe_cells(choice, ranks);
-  run.trials = options.trials;
-  run.verify = options.verify;
-  const InterruptGuard guard;
-  const bench::MoeBenchOutcome outcome = measure(console, options, run, node);
-  if (options.json) {
-    print_json(console.out, document(node, run, outcome));
-  } else if (!options.output.empty()) {
-    console.out << fmt::format("\nWrote {} ({} rows)\n", options.output, outcome.rows.size());
-  }
-  return verdict(console, options.output, outcome.rows.size(), outcome);
+  Benchmark<bench::MoeBenchOutcome> benchmark;
+  benchmark.measure = [&](const bench::MoeBenchObserver& observer) { return bench::run_moe_bench(run, observer); };
+  benchmark.heading = heading(ranks);
+  benchmark.lines = line_of;
+  benchmark.document = [&](const bench::MoeBenchOutcome& outcome) { return document(node, run, outcome); };
+  return run_benchmark(console, options, benchmark);
 }
 
 }  // namespace
@@ -185,9 +151,7 @@ void add_bench_moe(CLI::App& bench, Invocation& invocation) {
           "--variants", options->variants,
           fmt::format("comma-separated, of {}; one rank has neither dispatch nor combine", bench::all_moe_variants))
       ->capture_default_str();
-  verb->add_option("--devices", options->devices, devices_help)->delimiter(',');
-  verb->add_option("--trials", options->trials, trials_help)->capture_default_str();
-  verb->add_option("-o,--output", options->output, result_file_help);
+  add_run_options(*verb, *options);
   verb->add_option("--platform", options->platform,
                    "platform profile: also the share of its drain rate that dispatch and combine reach");
   verb->add_option("--write-routing", options->routing_file,
@@ -195,10 +159,7 @@ void add_bench_moe(CLI::App& bench, Invocation& invocation) {
                    "how many ranks");
   verb->add_flag("--verify", options->verify,
                  "compare sampled tokens' results with the layer in double; exit code 1 if they are wrong");
-  verb->add_flag("--json", options->json, json_help);
-  verb->callback([options, &invocation] {
-    invocation.verb = [options](Console& console) { return bench_moe(console, *options); };
-  });
+  finish_verb(*verb, options, invocation, bench_moe);
 }
 
 }  // namespace xstage::cli

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
+#include "cli/output_paths.hpp"
+#include "xstage/cuda_node.hpp"
+#include "xstage/files.hpp"
 #include "xstage/peer_view.hpp"
 
 namespace xstage::cli {
@@ -14,10 +18,35 @@ constexpr int most_trials = 10000;
 
 }  // namespace
 
-void check_trials(int trials) {
-  if (trials < 1 || trials > most_trials) {
-    throw UsageError(fmt::format("--trials {}: from 1 to {}", trials, most_trials));
+void add_run_options(CLI::App& verb, BenchOptions& options) {
+  verb.add_option("--devices", options.devices, "GPUs, one a rank (0,1); default: all")->delimiter(',');
+  verb.add_option("--trials", options.trials, "rounds; at least 6 for an interval")->capture_default_str();
+  verb.add_option("-o,--output", options.output, "result file to write (JSON)");
+}
+
+void check_options(const BenchOptions& options) {
+  if (options.trials < 1 || options.trials > most_trials) {
+    throw UsageError(fmt::format("--trials {}: from 1 to {}", options.trials, most_trials));
   }
+  require_different_files({options.platform, options.output, options.trace});
+}
+
+std::optional<Platform> read_named_platform(const BenchOptions& options) {
+  if (options.platform.empty()) {
+    return std::nullopt;
+  }
+  return read_platform(options.platform);
+}
+
+NodeDescription describe_machine(const Console& console, const BenchOptions& options) {
+  NodeDescription node = describe_cuda_devices();
+  node.command = console.command;
+  for (const std::string& file : {options.output, options.trace}) {
+    if (!file.empty()) {
+      check_writable(file);
+    }
+  }
+  return node;
 }
 
 std::vector<int> choose_devices(const std::vector<int>& named, const NodeDescription& node) {
@@ -38,21 +67,15 @@ std::vector<int> choose_devices(const std::vector<int>& named, const NodeDescrip
   return devices;
 }
 
-ExitCode verdict(Console& console, const std::string& output, std::size_t rows, const bench::RunState& state) {
-  const std::string kept = output.empty() ? "" : fmt::format("; {} has the {} rows of the others", output, rows);
-  if (state.stopped) {
-    console.err << "xstage: interrupted" << kept << '\n';
-    return ExitCode::device;
+std::optional<bench::PredictionBasis> prediction_basis(std::optional<Platform> platform, const NodeDescription& node,
+                                                       const std::vector<int>& devices) {
+  if (!platform) {
+    return std::nullopt;
   }
-  if (state.failed_cells > 0) {
-    console.err << fmt::format("xstage: {} cells failed{}\n", state.failed_cells, kept);
-    return ExitCode::device;
-  }
-  if (state.wrong_cells > 0) {
-    console.err << fmt::format("xstage: {} cells have wrong results{}\n", state.wrong_cells, kept);
-    return ExitCode::test_failed;
-  }
-  return ExitCode::success;
+  const auto first = static_cast<std::size_t>(devices.front());
+  bench::PredictionBasis basis{*std::move(platform), node.devices.at(first).multiprocessors};
+  bench::check_basis(basis);
+  return basis;
 }
 
 }  // namespace xstage::cli

@@ -1,20 +1,49 @@
 #pragma once
-/// What the benchmarks of `xstage bench` have in common on the command line.
+/// What the benchmarks of `xstage bench` have in common on the command line, up to the first trial.
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "bench/bench_run.hpp"
+#include "bench/gemm_prediction.hpp"
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/verbs.hpp"
+#include "cli/wording.hpp"
 #include "xstage/error.hpp"
 #include "xstage/node.hpp"
+#include "xstage/platform.hpp"
 
 namespace xstage::cli {
+
+/// The options of each verb are these and its own. Files stay empty where the verb has no such option.
+struct BenchOptions {
+  std::vector<int> devices;
+  int trials = 20;
+  std::string output;
+  std::string platform;
+  std::string trace;
+  bool verify = false;
+  bool json = false;
+};
+
+/// --devices, --trials and --output.
+void add_run_options(CLI::App& verb, BenchOptions& options);
+
+/// --json, which comes last in a verb's help, and what the verb does.
+template <typename Options>
+void finish_verb(CLI::App& verb, const std::shared_ptr<Options>& options, Invocation& invocation,
+                 ExitCode (*action)(Console&, const Options&)) {
+  verb.add_flag("--json", options->json, json_help);
+  verb.callback([options, &invocation, action] {
+    invocation.verb = [options, action](Console& console) { return action(console, *options); };
+  });
+}
 
 /// The words of an option: a mistake in them is one of usage.
 template <typename Parse>
@@ -26,22 +55,37 @@ auto parsed(std::string_view option, Parse&& parse) {
   }
 }
 
-/// Throws UsageError.
-void check_trials(int trials);
+/// What can be said before any file is read or GPU asked for. Throws UsageError.
+void check_options(const BenchOptions& options);
+
+/// None if none is named.
+[[nodiscard]] std::optional<Platform> read_named_platform(const BenchOptions& options);
+
+/// The machine, with the command line for provenance. Throws DeviceError if it has no GPU, and then InputError if what
+/// will be measured on it cannot be written.
+[[nodiscard]] NodeDescription describe_machine(const Console& console, const BenchOptions& options);
 
 /// One GPU a rank: those named, or all, at most as many as a heap may have.
 [[nodiscard]] std::vector<int> choose_devices(const std::vector<int>& named, const NodeDescription& node);
 
-/// What the run says to a script, and why. `output`: the file that has its `rows`, or empty.
-[[nodiscard]] ExitCode verdict(Console& console, const std::string& output, std::size_t rows,
-                               const bench::RunState& state);
+/// The fields that the options of every benchmark have.
+template <typename Run>
+void set_run(Run& run, const BenchOptions& options, const NodeDescription& node) {
+  run.devices = choose_devices(options.devices, node);
+  run.trials = options.trials;
+  run.verify = options.verify;
+}
+
+/// Predictions for GPUs like the first of `devices`, none without a platform. Throws InputError if the platform knows
+/// too little.
+[[nodiscard]] std::optional<bench::PredictionBasis> prediction_basis(std::optional<Platform> platform,
+                                                                     const NodeDescription& node,
+                                                                     const std::vector<int>& devices);
 
 /// Option help that the benchmarks share.
-inline constexpr const char* devices_help = "GPUs, one a rank (0,1); default: all";
-inline constexpr const char* trials_help = "rounds; at least 6 for an interval";
 inline constexpr const char* plan_help =
     "fields of the plan of {} that you set, KEY=VALUE,... with {}; default: as the rule picks them";
-inline constexpr const char* result_file_help = "result file to write (JSON)";
+inline constexpr const char* trace_help = "the spans of the last fused cell, as Perfetto JSON; implies --spans";
 
 void add_bench_attention(CLI::App& bench, Invocation& invocation);
 void add_bench_ulysses(CLI::App& bench, Invocation& invocation);
