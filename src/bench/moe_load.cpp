@@ -44,7 +44,8 @@ MoeLoad load_of(const MoeCell& cell, const moe::Routing& routing) {
   for (int rank = 0; rank < cell.ranks; ++rank) {
     std::int64_t rows = 0;
     for (int expert = 0; expert < cell.shape.experts_per_rank; ++expert) {
-      rows += loads[static_cast<std::size_t>(rank * cell.shape.experts_per_rank + expert)];
+      rows += loads[static_cast<std::size_t>(rank) * static_cast<std::size_t>(cell.shape.experts_per_rank) +
+                    static_cast<std::size_t>(expert)];
     }
     const moe::Traffic traffic = moe::traffic_of(routing, rank);
     load.rows = std::max(load.rows, rows);

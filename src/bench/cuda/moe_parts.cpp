@@ -31,6 +31,7 @@ MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& o
     : operands_(operands), issuers_(issuers_of(ranks, problem_of(cell))) {
   const moe::Problem problem = problem_of(cell);
   std::vector<int> devices;
+  devices.reserve(static_cast<std::size_t>(ranks.count()));
   for (int rank = 0; rank < ranks.count(); ++rank) {
     devices.push_back(ranks.device(rank));
   }

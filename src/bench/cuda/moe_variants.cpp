@@ -27,6 +27,7 @@ MoeVariants::MoeVariants(const MoeResources& resources, const std::vector<std::s
 
 void MoeVariants::make_layers() {
   std::vector<int> devices;
+  devices.reserve(static_cast<std::size_t>(resources_.ranks.count()));
   for (int rank = 0; rank < resources_.ranks.count(); ++rank) {
     devices.push_back(resources_.ranks.device(rank));
   }

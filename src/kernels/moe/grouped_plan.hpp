@@ -79,8 +79,9 @@ inline double grouped_ns(const GroupedShape& shape, int tile_columns, int multip
   const int cluster = grouped_cluster(shape, tile_columns);
   const std::int64_t cluster_tiles = blocks * grouped_tiles(shape, tile_columns) / cluster;
   const std::int64_t waves = divide_up(cluster_tiles, multiprocessors / cluster);
-  const double tile_ns = grouped_detail::block_ns(tile_columns) * (shape.depth / gemm_tile_depth) +
-                         grouped_detail::between_tiles_ns(tile_columns);
+  const int depth_blocks = shape.depth / gemm_tile_depth;
+  const double tile_ns =
+      grouped_detail::block_ns(tile_columns) * depth_blocks + grouped_detail::between_tiles_ns(tile_columns);
   return static_cast<double>(waves) * tile_ns;
 }
 
