@@ -7,8 +7,10 @@ import gc
 import json
 import math
 import os
+import pathlib
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -343,3 +345,37 @@ def launch(worker, ranks, limit, options):
         for process in workers.processes:
             if process.is_alive():
                 process.kill()
+
+
+def add_run_options(parser, gpus, limit):
+    """What every baseline takes; `checked_options` reads them."""
+    parser.add_argument("--trials", type=int, default=15)
+    parser.add_argument("--ranks", type=int, default=gpus, help="default: all GPUs")
+    parser.add_argument("--limit", type=float, default=limit, help="seconds until all is stopped, %(default)s")
+    parser.add_argument("--commit", default="unknown", help="of the tree that the baselines stand beside")
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+
+
+def checked_options(parser, gpus, least_ranks=1):
+    options = parser.parse_args()
+    if not least_ranks <= options.ranks <= gpus:
+        least = f"at least {least_ranks} and " if least_ranks > 1 else ""
+        parser.error(f"--ranks {options.ranks}: needs {least}a GPU for each; {gpus} are visible")
+    if options.trials < 1 or options.limit <= 0 or not options.output.resolve().parent.is_dir():
+        parser.error("--trials and --limit must be positive, and the folder of --output must exist")
+    return options
+
+
+def run(worker, options):
+    """launch(), whose failure ends the program with its reason."""
+    try:
+        launch(worker, options.ranks, options.limit, options)
+    except Exception as error:  # of a worker, with its traceback, or of the watchdog
+        sys.exit(f"error: {error}\nfinished cells, if any, are in {options.output}")
+
+
+def finish(session, rows):
+    """The end of a worker. All is on disk: to take NCCL and the mappings of peers' memory down in order gains nothing,
+    and it can hang."""
+    session.gather(None)
+    os._exit(0 if rows else 1)

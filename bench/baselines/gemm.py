@@ -18,8 +18,6 @@ reported: `algorithm` names it, `algorithms_us` has all. NCCL: on plain buffers,
 import argparse
 import datetime
 import functools
-import os
-import pathlib
 import re
 import shlex
 import sys
@@ -255,9 +253,7 @@ def work(rank, ranks, port, limit, options):
         session.release()
         if rank == 0:
             common.write_results(options.output, head, rows.values())
-    session.gather(None)
-    # All is on disk. To take NCCL and the mappings of peers' memory down in order gains nothing, and it can hang.
-    os._exit(0 if rows else 1)
+    common.finish(session, rows)
 
 
 def parsed_shape(text):
@@ -287,24 +283,13 @@ def main():
     parser = argparse.ArgumentParser(description="PyTorch baselines of GEMM fused with collectives.")
     parser.add_argument("--ops", default=",".join(OPS), help="%(default)s")
     parser.add_argument("--shapes", default="small", help="small, all, or MxNxK,...")
-    parser.add_argument("--trials", type=int, default=15)
-    parser.add_argument("--ranks", type=int, default=gpus, help="default: all GPUs")
-    parser.add_argument("--limit", type=float, default=200.0, help="seconds until all is stopped, %(default)s")
-    parser.add_argument("--commit", default="unknown", help="of the tree that the baselines stand beside")
-    parser.add_argument("--output", type=pathlib.Path, required=True)
-    options = parser.parse_args()
-    if not 2 <= options.ranks <= gpus:
-        parser.error(f"--ranks {options.ranks}: needs at least 2 and a GPU for each; {gpus} are visible")
-    if options.trials < 1 or options.limit <= 0 or not options.output.resolve().parent.is_dir():
-        parser.error("--trials and --limit must be positive, and the folder of --output must exist")
+    common.add_run_options(parser, gpus, 200.0)
+    options = common.checked_options(parser, gpus, 2)
     try:
         options.cells = parsed_cells(options.ops, options.shapes, options.ranks)
     except ValueError as error:
         parser.error(str(error))
-    try:
-        common.launch(work, options.ranks, options.limit, options)
-    except Exception as error:  # of a worker, with its traceback, or of the watchdog
-        sys.exit(f"error: {error}\nfinished cells, if any, are in {options.output}")
+    common.run(work, options)
 
 
 if __name__ == "__main__":

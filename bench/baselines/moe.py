@@ -35,7 +35,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import typing
 
@@ -369,9 +368,7 @@ def work(rank, ranks, port, limit, options):
         session.release()
         if rank == 0:
             common.write_results(options.output, {**head, "fusion": fusion.name}, rows)
-    session.gather(None)
-    # All is on disk. To take NCCL and the mappings of peers' memory down in order gains nothing, and it can hang.
-    os._exit(0 if rows else 1)
+    common.finish(session, rows)
 
 
 def write_routings(options, path):
@@ -389,30 +386,19 @@ def write_routings(options, path):
 def main():
     gpus = torch.cuda.device_count()
     parser = argparse.ArgumentParser(description="PyTorch baselines of a mixture-of-experts layer.")
-    tool = pathlib.Path(__file__).resolve().parents[2] / "build" / "xstage"
+    tool = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "xstage"
     parser.add_argument("--tool", type=pathlib.Path, default=tool, help="makes the routings; default: %(default)s")
     for name in ("--shapes", "--tokens", "--routing", "--remote-share"):
         parser.add_argument(name, help="as for `xstage bench moe`, also if left out")
-    parser.add_argument("--trials", type=int, default=15)
-    parser.add_argument("--ranks", type=int, default=gpus, help="default: all GPUs")
-    parser.add_argument("--limit", type=float, default=400.0, help="seconds until all is stopped, %(default)s")
-    parser.add_argument("--commit", default="unknown", help="of the tree that the baselines stand beside")
-    parser.add_argument("--output", type=pathlib.Path, required=True)
-    options = parser.parse_args()
-    if not 1 <= options.ranks <= gpus:
-        parser.error(f"--ranks {options.ranks}: needs a GPU for each; {gpus} are visible")
-    if options.trials < 1 or options.limit <= 0 or not options.output.resolve().parent.is_dir():
-        parser.error("--trials and --limit must be positive, and the folder of --output must exist")
+    common.add_run_options(parser, gpus, 400.0)
+    options = common.checked_options(parser, gpus)
     with tempfile.TemporaryDirectory() as folder:
         options.routings = pathlib.Path(folder) / "routings"
         try:
             write_routings(options, options.routings)
         except (OSError, ValueError) as error:
             parser.error(f"--tool {options.tool}: {error}")
-        try:
-            common.launch(work, options.ranks, options.limit, options)
-        except Exception as error:  # of a worker, with its traceback, or of the watchdog
-            sys.exit(f"error: {error}\nfinished cells, if any, are in {options.output}")
+        common.run(work, options)
 
 
 if __name__ == "__main__":

@@ -36,10 +36,7 @@ GPU computes in fp32 for all tokens, `torch_compute` with the same operations in
 import argparse
 import functools
 import math
-import os
-import pathlib
 import re
-import sys
 import typing
 
 import attention
@@ -306,9 +303,7 @@ def work(rank, ranks, port, limit, options):
         session.release()
         if rank == 0:
             common.write_results(options.output, head, rows)
-    session.gather(None)
-    # All is on disk. To take NCCL and the mappings of peers' memory down in order gains nothing, and it can hang.
-    os._exit(0 if rows else 1)
+    common.finish(session, rows)
 
 
 def parsed_shape(text):
@@ -337,24 +332,13 @@ def main():
     gpus = torch.cuda.device_count()
     parser = argparse.ArgumentParser(description="PyTorch baselines of a layer of sequence-parallel attention.")
     parser.add_argument("--shapes", default="table", help="table or TOKENSxHEADS,...; default: %(default)s")
-    parser.add_argument("--trials", type=int, default=15)
-    parser.add_argument("--ranks", type=int, default=gpus, help="default: all GPUs")
-    parser.add_argument("--limit", type=float, default=400.0, help="seconds until all is stopped, %(default)s")
-    parser.add_argument("--commit", default="unknown", help="of the tree that the baselines stand beside")
-    parser.add_argument("--output", type=pathlib.Path, required=True)
-    options = parser.parse_args()
-    if not 1 <= options.ranks <= gpus:
-        parser.error(f"--ranks {options.ranks}: needs a GPU for each; {gpus} are visible")
-    if options.trials < 1 or options.limit <= 0 or not options.output.resolve().parent.is_dir():
-        parser.error("--trials and --limit must be positive, and the folder of --output must exist")
+    common.add_run_options(parser, gpus, 400.0)
+    options = common.checked_options(parser, gpus)
     try:
         options.cells = parsed_cells(options.shapes, options.ranks)
     except ValueError as error:
         parser.error(str(error))
-    try:
-        common.launch(work, options.ranks, options.limit, options)
-    except Exception as error:  # of a worker, with its traceback, or of the watchdog
-        sys.exit(f"error: {error}\nfinished cells, if any, are in {options.output}")
+    common.run(work, options)
 
 
 if __name__ == "__main__":

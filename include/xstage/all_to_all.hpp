@@ -15,8 +15,8 @@
 // each other on the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream
 // a rank, and every rank must launch. The result on a rank is complete when its kernel has finished, lies in the
 // symmetric heap, and stays valid in stream order until the handle's next launch. No host work between replays of a
-// CUDA graph. A rank that waits longer than the time-out gives up, tells the others, and the next `check`, `launch` or
-// `reset` on each of them says who waited for whom; nothing hangs.
+// CUDA graph. A rank that waits longer than the time-out gives up, tells the others, and the next `check` or `launch`
+// on each of them says who waited for whom, until `reset`; nothing hangs.
 
 #include <chrono>
 #include <cstddef>

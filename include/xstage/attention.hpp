@@ -27,7 +27,7 @@
 // launch, which is the acknowledgement that everything before it in the stream has read them. (A second buffer would
 // save that wait, but the first result is stored when the first tile has been computed, long after all ranks have
 // entered.) No host work between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells
-// the others, and the next `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
+// the others, and the next `check` or `launch` on each of them says who waited for whom, until `reset`; nothing hangs.
 
 #include <chrono>
 #include <cstdint>

@@ -20,7 +20,7 @@
 // same order on every rank, all handles of a heap on one stream a rank, and every rank must launch. The results on a
 // rank are complete when its kernel has finished, unless it was launched with `Completion::sent`. Captured into CUDA
 // graphs it needs no host work between replays. A rank that waits longer than the time-out gives up, tells the others,
-// and the next call of `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
+// and the next call of `check` or `launch` on each of them says who waited for whom, until `reset`; nothing hangs.
 
 #include <chrono>
 #include <cstdint>

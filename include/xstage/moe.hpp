@@ -22,14 +22,14 @@
 // Requirements: hidden and intermediate multiples of 64; operands and results aligned to 16 bytes, contiguous; at most
 // `most_tokens` tokens on each rank, which may differ, 0 included. What the host can see throws InputError with the
 // value and the rule, before anything is enqueued. Expert ids and router weights lie on the device: a launch that meets
-// a bad one completes on all ranks, with results that mean nothing, and the next `check`, `launch` or `reset` says
+// a bad one completes on all ranks, with results that mean nothing, and the next `check` or `launch` says
 // which token of which rank it was (`check_routing` finds all there is to find in a copy on the host).
 //
 // Synchronisation: as gemm.hpp describes it. `launch` enqueues kernels and returns; the ranks' launches find each other
 // on the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and
 // every rank must launch, without tokens too. The result on a rank is complete when its kernels have finished. No host
 // work between replays of a CUDA graph. A rank that waits longer than the time-out gives up, tells the others, and the
-// next `check`, `launch` or `reset` on each of them says who waited for whom; nothing hangs.
+// next `check` or `launch` on each of them says who waited for whom, until `reset`; nothing hangs.
 
 #include <chrono>
 #include <cstddef>
@@ -77,14 +77,6 @@ struct Operands {
   const void* linear1 = nullptr;
   const void* linear2 = nullptr;
   void* output = nullptr;
-};
-
-/// Spans and delays for tests and `xstage bench`; see xstage/trace.hpp.
-struct Instruments {
-  void* spans = nullptr;  // device memory of the rank: [issuers, 6 roles, spans_each] records, zeroed; null: none
-  int spans_each = 0;     // records for each CTA and role; further ones are dropped
-  std::uint32_t longest_delay_ns = 0;  // sleeps at signals, waits and stores, 0: none
-  std::uint32_t delay_seed = 0;
 };
 
 /// Throws InputError if the problem breaks a rule for that many ranks.
@@ -140,9 +132,6 @@ class MoeLayer {
 
   /// After either: waits for the devices, then restores epochs and signals on all ranks. Collective.
   static void reset(std::span<MoeLayer* const> ranks);
-
-  /// Only in launches after this call; compiled into a second instantiation of the kernels.
-  void instrument(const moe::Instruments& instruments);
 
   [[nodiscard]] const moe::Plan& plan() const;
   [[nodiscard]] const moe::Problem& problem() const;

@@ -174,22 +174,14 @@ Json row_json(const AttentionRow& row) {
   if (row.spans) {
     json["spans"] = spans_json(row);
   }
-  if (row.one_shot_us) {
-    json["one_shot_us"] = rounded(*row.one_shot_us);
-  }
-  json["eager_us"] = rounded(row.times.eager_us);
-  json["replays"] = row.times.replays;
-  json["l2"] = row.l2;
+  add_call_fields(json, row);
   if (row.plan) {
     json["plan"] = plan_json(*row.plan);
   }
   if (row.exchange_plan) {
     json["all_to_all_plan"] = plan_json(*row.exchange_plan);
   }
-  if (row.largest_error) {
-    json["largest_error_in_roundings"] = number(*row.largest_error);
-  }
-  add_trials(json, row.times);
+  add_verdict_and_trials(json, row);
   return json;
 }
 

@@ -29,6 +29,26 @@ void add_ratio(Json& row, const std::string& name, const PairedRatio& ratio);
 /// `trials` and `trials_us`: at the end of a row, where they are not in the way of a reader.
 void add_trials(Json& row, const VariantTimes& times);
 
+/// Of rows that have single calls: `one_shot_us`, `eager_us`, `replays`, `l2`.
+template <typename Row>
+void add_call_fields(Json& json, const Row& row) {
+  if (row.one_shot_us) {
+    json["one_shot_us"] = rounded(*row.one_shot_us);
+  }
+  json["eager_us"] = rounded(row.times.eager_us);
+  json["replays"] = row.times.replays;
+  json["l2"] = row.l2;
+}
+
+/// The end of a row: `largest_error_in_roundings` if it was verified, then the trials.
+template <typename Row>
+void add_verdict_and_trials(Json& json, const Row& row) {
+  if (row.largest_error) {
+    json["largest_error_in_roundings"] = number(*row.largest_error);
+  }
+  add_trials(json, row.times);
+}
+
 /// All rows by their key_of and row_json. Throws std::logic_error if two have the same key.
 template <typename Row>
 [[nodiscard]] Json unique_rows(const std::vector<Row>& rows) {

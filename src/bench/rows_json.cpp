@@ -117,10 +117,7 @@ Json row_json(const GemmRow& row) {
   if (row.plan) {
     json["plan"] = plan_json(*row.plan);
   }
-  if (row.largest_error) {
-    json["largest_error_in_roundings"] = number(*row.largest_error);
-  }
-  add_trials(json, row.times);
+  add_verdict_and_trials(json, row);
   return json;
 }
 

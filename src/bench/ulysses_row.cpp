@@ -39,16 +39,8 @@ Json row_json(const UlyssesRow& row) {
   if (row.flags_to_fused) {
     add_ratio(json, "flags_to_fused", *row.flags_to_fused);
   }
-  if (row.one_shot_us) {
-    json["one_shot_us"] = rounded(*row.one_shot_us);
-  }
-  json["eager_us"] = rounded(row.times.eager_us);
-  json["replays"] = row.times.replays;
-  json["l2"] = row.l2;
-  if (row.largest_error) {
-    json["largest_error_in_roundings"] = number(*row.largest_error);
-  }
-  add_trials(json, row.times);
+  add_call_fields(json, row);
+  add_verdict_and_trials(json, row);
   return json;
 }
 

@@ -10,15 +10,13 @@
 #include "bench/attention_span_comparison.hpp"
 #include "bench/cuda/attention_variants.hpp"
 #include "bench/cuda/attention_verify.hpp"
+#include "bench/cuda/cell_run.hpp"
 #include "bench/cuda/record_spans.hpp"
-#include "bench/sampling.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
 
 namespace {
-
-constexpr int most_single_calls = 9;
 
 /// What lives as long as the run.
 struct Machine {
@@ -45,23 +43,13 @@ class CellRun {
     for (const std::string& name : options_.variants) {
       captured_.emplace_back(machine_.ranks, machine_.gate, variants_.variant(name));
     }
-    std::vector<VariantTimes> times =
-        run_rounds(machine_.ranks, machine_.gate, captured_, options_.trials, observer_.proceed);
-    const std::vector<double> one_shots = run_single_calls(
-        machine_.ranks, machine_.gate, captured_, std::min(options_.trials, most_single_calls), observer_.proceed);
-    if (!observer_.proceed()) {
-      return {};
-    }
-    std::vector<AttentionRow> rows;
-    for (std::size_t index = 0; index < times.size(); ++index) {
-      AttentionRow row;
+    std::vector<AttentionRow> rows =
+        time_variants<AttentionRow>(machine_.ranks, machine_.gate, captured_, options_.trials, observer_);
+    for (AttentionRow& row : rows) {
       row.cell = cell_;
-      row.l2 = variants_.l2_policy(times[index].variant);
-      row.plan = variants_.plan_of(times[index].variant);
-      row.exchange_plan = variants_.exchange_plan_of(times[index].variant);
-      row.one_shot_us = one_shots[index];
-      row.times = std::move(times[index]);
-      rows.push_back(std::move(row));
+      row.l2 = variants_.l2_policy(row.times.variant);
+      row.plan = variants_.plan_of(row.times.variant);
+      row.exchange_plan = variants_.exchange_plan_of(row.times.variant);
     }
     add_ratios(rows);
     if (options_.predictions) {
@@ -132,13 +120,8 @@ class CellRun {
   }
 
   void note_error(std::vector<AttentionRow>& rows, const std::string& name, double error) const {
-    for (AttentionRow& row : rows) {
-      if (row.times.variant == name) {
-        row.largest_error = error;
-      }
-    }
-    observer_.note(fmt::format("{} {}: {}, largest error {:.3g} roundings of bf16, {} allowed", cell_name(cell_), name,
-                               error <= most_roundings ? "verified" : "WRONG RESULTS", error, most_roundings));
+    set_largest_error(rows, name, error);
+    observer_.note(fmt::format("{} {}: {}", cell_name(cell_), name, verdict_text(error <= most_roundings, error)));
   }
 
   const AttentionBenchOptions& options_;
@@ -152,30 +135,19 @@ class CellRun {
   std::optional<trace::Trace> trace_;
 };
 
-void run_cell(const AttentionBenchOptions& options, const AttentionBenchObserver& observer, Machine& machine,
-              const AttentionCell& cell, AttentionBenchOutcome& outcome) {
-  CellRun run(options, observer, machine, cell);
-  std::vector<AttentionRow> rows = run.run();
-  if (options.verify && !rows.empty()) {
-    outcome.wrong_cells += run.verify(rows) ? 0 : 1;
-  }
-  if (auto trace = run.take_trace()) {
-    outcome.trace = std::move(trace);
-  }
-  for (AttentionRow& row : rows) {
-    observer.row(row);
-    outcome.rows.push_back(std::move(row));
-  }
-}
-
 }  // namespace
 
 AttentionBenchOutcome run_attention_bench(const AttentionBenchOptions& options,
                                           const AttentionBenchObserver& observer) {
   Machine machine(options.devices);
   AttentionBenchOutcome outcome;
-  run_cells(options.cells, observer, outcome,
-            [&](const AttentionCell& cell) { run_cell(options, observer, machine, cell, outcome); });
+  run_cells(options.cells, observer, outcome, [&](const AttentionCell& cell) {
+    CellRun run(options, observer, machine, cell);
+    take_rows(run, options.verify, observer, outcome);
+    if (auto trace = run.take_trace()) {
+      outcome.trace = std::move(trace);
+    }
+  });
   return outcome;
 }
 

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "bench/cuda/cell_run.hpp"
 #include "bench/cuda/gemm_variants.hpp"
 #include "bench/cuda/local_twin.hpp"
 #include "bench/cuda/record_spans.hpp"
@@ -25,7 +26,8 @@ namespace {
 /// What lives as long as the run.
 class Machine {
  public:
-  explicit Machine(const GemmBenchOptions& options) : all_(options.devices), first_({options.devices.front()}) {
+  explicit Machine(const GemmBenchOptions& options)
+      : all_(options.devices), first_({options.devices.front()}), weights_(options.devices) {
     std::string absent;
     const auto library = CublasLibrary::load(options.cublas_path, absent);
     cublas_ = absent;
@@ -48,14 +50,7 @@ class Machine {
   [[nodiscard]] const RandomBlock& standard_block() const { return *standard_; }
   [[nodiscard]] StartGate& gate() { return gate_; }
 
-  /// Random numbers for B; made anew only when k changes.
-  const RandomBlock& scaled_block(const GemmBenchOptions& options, double deviation) {
-    if (scaled_ == nullptr || scaled_->deviation() != deviation) {
-      scaled_.reset();
-      scaled_ = std::make_unique<RandomBlock>(options.devices, deviation, 2);
-    }
-    return *scaled_;
-  }
+  [[nodiscard]] WeightBlock& weights() { return weights_; }
 
  private:
   Ranks all_;
@@ -65,7 +60,7 @@ class Machine {
   std::vector<CublasHandle> of_first_;
   StartGate gate_;
   std::unique_ptr<RandomBlock> standard_;
-  std::unique_ptr<RandomBlock> scaled_;
+  WeightBlock weights_;
 };
 
 /// A variant of ours with everything that it needs.
@@ -108,8 +103,7 @@ class CellRun {
         observer_(observer),
         machine_(machine),
         cell_(cell),
-        operands_(machine.ranks(cell), cell, machine.standard_block(),
-                  machine.scaled_block(options, 1.0 / std::sqrt(static_cast<double>(cell.problem.k)))),
+        operands_(machine.ranks(cell), cell, machine.standard_block(), machine.weights().for_depth(cell.problem.k)),
         resources_{cell_, machine.ranks(cell), operands_, machine.standard_block(), options.plan},
         own_(make_own_variants(resources_, options.local_twin, observer)) {}
 
@@ -198,13 +192,8 @@ class CellRun {
       }
     }
     const bool right = error <= most_roundings;
-    observer_.note(fmt::format("{}: {}, largest error {:.3g} roundings of bf16, {} allowed", cell_name(cell_),
-                               right ? "verified" : "WRONG RESULTS", error, most_roundings));
-    for (GemmRow& row : rows) {
-      if (row.times.variant == name) {
-        row.largest_error = error;
-      }
-    }
+    observer_.note(fmt::format("{}: {}", cell_name(cell_), verdict_text(right, error)));
+    set_largest_error(rows, name, error);
     if (!right) {
       std::erase_if(rows, [&](const GemmRow& row) { return row.times.variant == name; });
     }

@@ -5,43 +5,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <memory>
 #include <utility>
 
+#include "bench/cuda/cell_run.hpp"
 #include "bench/cuda/moe_variants.hpp"
 #include "bench/cuda/moe_verify.hpp"
-#include "bench/sampling.hpp"
 
 namespace xstage::bench {
 
 namespace {
 
-constexpr int most_single_calls = 9;
 constexpr const char* verified = "unfused";
 
 /// What lives as long as the run.
-class Machine {
- public:
-  explicit Machine(const std::vector<int>& devices) : ranks(devices), standard(devices, 1.0, 1), devices_(devices) {}
-
-  /// Random numbers for weights; made anew only when the hidden size changes.
-  const RandomBlock& for_weights(const MoeCell& cell) {
-    const double deviation = 1 / std::sqrt(static_cast<double>(cell.shape.hidden));
-    if (scaled_ == nullptr || scaled_->deviation() != deviation) {
-      scaled_.reset();
-      scaled_ = std::make_unique<RandomBlock>(devices_, deviation, 2);
-    }
-    return *scaled_;
-  }
-
+struct Machine {
+  explicit Machine(const std::vector<int>& devices) : ranks(devices), standard(devices, 1.0, 1), weights(devices) {}
   Ranks ranks;
   StartGate gate;
   RandomBlock standard;
-
- private:
-  std::vector<int> devices_;
-  std::unique_ptr<RandomBlock> scaled_;
+  WeightBlock weights;
 };
 
 class CellRun {
@@ -52,7 +34,7 @@ class CellRun {
         machine_(machine),
         cell_(cell),
         routing_(moe::make_routing(routing_request(cell))),
-        operands_(machine.ranks, cell, routing_, machine.standard, machine.for_weights(cell)),
+        operands_(machine.ranks, cell, routing_, machine.standard, machine.weights.for_depth(cell.shape.hidden)),
         resources_{cell_, routing_, machine.ranks, operands_},
         variants_(resources_, options.variants) {}
 
@@ -61,23 +43,13 @@ class CellRun {
     for (const std::string& name : options_.variants) {
       captured_.emplace_back(machine_.ranks, machine_.gate, variants_.variant(name));
     }
-    std::vector<VariantTimes> times =
-        run_rounds(machine_.ranks, machine_.gate, captured_, options_.trials, observer_.proceed);
-    const std::vector<double> one_shots = run_single_calls(
-        machine_.ranks, machine_.gate, captured_, std::min(options_.trials, most_single_calls), observer_.proceed);
-    if (!observer_.proceed()) {
-      return {};
-    }
+    std::vector<MoeRow> rows =
+        time_variants<MoeRow>(machine_.ranks, machine_.gate, captured_, options_.trials, observer_);
     const MoeLoad load = load_of(cell_, routing_);
-    std::vector<MoeRow> rows;
-    for (std::size_t index = 0; index < times.size(); ++index) {
-      MoeRow row;
+    for (MoeRow& row : rows) {
       row.cell = cell_;
       row.load = load;
       row.l2 = operands_.l2_policy();
-      row.one_shot_us = one_shots[index];
-      row.times = std::move(times[index]);
-      rows.push_back(std::move(row));
     }
     add_ratios(rows);
     if (options_.drain_gb_per_s) {
@@ -98,13 +70,8 @@ class CellRun {
     static_cast<void>(captured->run_trial(machine_.ranks, machine_.gate));
     const double error = largest_error(resources_, MoeOperands::set_of(captured->replays() - 1));
     const bool right = error <= most_roundings;
-    observer_.note(fmt::format("{} {}: {}, largest error {:.3g} roundings of bf16, {} allowed", cell_name(cell_),
-                               verified, right ? "verified" : "WRONG RESULTS", error, most_roundings));
-    for (MoeRow& row : rows) {
-      if (row.times.variant == verified) {
-        row.largest_error = error;
-      }
-    }
+    observer_.note(fmt::format("{} {}: {}", cell_name(cell_), verified, verdict_text(right, error)));
+    set_largest_error(rows, verified, error);
     if (!right) {
       std::erase_if(rows, [](const MoeRow& row) { return row.times.variant == verified; });
     }
@@ -123,26 +90,15 @@ class CellRun {
   std::vector<CapturedVariant> captured_;
 };
 
-void run_cell(const MoeBenchOptions& options, const MoeBenchObserver& observer, Machine& machine, const MoeCell& cell,
-              MoeBenchOutcome& outcome) {
-  CellRun run(options, observer, machine, cell);
-  std::vector<MoeRow> rows = run.run();
-  if (options.verify && !rows.empty()) {
-    outcome.wrong_cells += run.verify(rows) ? 0 : 1;
-  }
-  for (MoeRow& row : rows) {
-    observer.row(row);
-    outcome.rows.push_back(std::move(row));
-  }
-}
-
 }  // namespace
 
 MoeBenchOutcome run_moe_bench(const MoeBenchOptions& options, const MoeBenchObserver& observer) {
   Machine machine(options.devices);
   MoeBenchOutcome outcome;
-  run_cells(options.cells, observer, outcome,
-            [&](const MoeCell& cell) { run_cell(options, observer, machine, cell, outcome); });
+  run_cells(options.cells, observer, outcome, [&](const MoeCell& cell) {
+    CellRun run(options, observer, machine, cell);
+    take_rows(run, options.verify, observer, outcome);
+  });
   return outcome;
 }
 

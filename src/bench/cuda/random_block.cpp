@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "bench/normal_pattern.hpp"
 #include "bench/random_bits.hpp"
@@ -47,6 +48,15 @@ void RandomBlock::fill(int device, void* destination, std::size_t elements, std:
     from = 0;
   }
   check(cudaDeviceSynchronize(), "filling an operand");
+}
+
+const RandomBlock& WeightBlock::for_depth(std::int64_t depth) {
+  const double deviation = 1 / std::sqrt(static_cast<double>(depth));
+  if (!block_ || block_->deviation() != deviation) {
+    block_.reset();  // before the new one takes memory
+    block_.emplace(devices_, deviation, 2);
+  }
+  return *block_;
 }
 
 int sets_beyond_l2(std::size_t bytes_of_set) {

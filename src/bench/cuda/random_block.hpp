@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,18 @@ class RandomBlock {
   std::vector<int> devices_;
   double deviation_;
   std::vector<cuda::DeviceBuffer> blocks_;
+};
+
+/// A block for weights, whose deviation follows the depth of their products; made anew only when that changes.
+class WeightBlock {
+ public:
+  explicit WeightBlock(const std::vector<int>& devices) : devices_(devices) {}
+  /// Standard deviation 1 / sqrt(depth). Valid until the next call.
+  const RandomBlock& for_depth(std::int64_t depth);
+
+ private:
+  std::vector<int> devices_;
+  std::optional<RandomBlock> block_;
 };
 
 /// Sets of operands, each of so many bytes, that calls must take in turn to find none of them in L2.

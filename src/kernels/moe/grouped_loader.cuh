@@ -37,7 +37,7 @@ class GroupedLoader {
 
  private:
   using Sharing = schedule::LinearSharing;
-  // None. "First to go" for weights that are read once, and "last to go" for rows that all columns read, cost 5 to 8%
+  // None. "First to go" for weights that are read once, and "last to go" for rows that all columns read, cost 3 to 8%
   // where weights come from memory. Asking L2 for weights some k-blocks before their load (prefetch) was slower yet: by
   // 1% where products take the time, by a third where memory does.
   static constexpr auto l2_hint = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);

@@ -36,7 +36,8 @@ namespace grouped_detail {
 
 inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// Of a 128 x columns tile with operands from L2: a k-block, and what is between two tiles.
+/// Of a 128 x columns tile with operands from L2: a k-block, and what is between two tiles. Estimates but for 670,
+/// which the GEMM kernel takes.
 inline double block_ns(int tile_columns) { return tile_columns == 256 ? 670 : 400; }
 inline double between_tiles_ns(int tile_columns) { return tile_columns == 256 ? 1000 : 600; }
 

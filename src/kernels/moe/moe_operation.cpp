@@ -173,12 +173,6 @@ void MoeLayer::reset(std::span<MoeLayer* const> ranks) {
   }
 }
 
-void MoeLayer::instrument(const moe::Instruments& instruments) {
-  if (instruments.spans != nullptr || instruments.longest_delay_ns != 0) {
-    throw InputError("moe: kernels of the unfused schedule record no spans and take no delays: leave out instruments");
-  }
-}
-
 const moe::Plan& MoeLayer::plan() const { return state_->plan(); }
 const moe::Problem& MoeLayer::problem() const { return state_->problem(); }
 int MoeLayer::issuers() const { return state_->plan().issuers; }
