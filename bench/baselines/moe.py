@@ -44,6 +44,7 @@ import attention  # noqa: E402  (after the environment)
 import common  # noqa: E402
 import numpy  # noqa: E402
 import torch  # noqa: E402
+import torch._inductor.config  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 SAMPLED_ROWS = 16
@@ -51,6 +52,7 @@ ROUNDINGS = 4  # to bf16 on the way to a result, besides its own: gate and up, S
 CALLS_IN_A_GRAPH = 8
 SHORT = 1024  # tokens up to which several calls share a graph
 MOST_COMPILED = 64  # forms of one function
+MOST_CHOICES = 16  # of a token
 
 
 class Cell(typing.NamedTuple):
@@ -138,6 +140,8 @@ class Fusion:
     def _compile(self, device, cell):
         if self._compiled is None:
             torch._dynamo.config.cache_size_limit = MOST_COMPILED
+            # Up to 7 choices the compiler sums in registers by itself; a loop of 8 or 10 took milliseconds.
+            torch._inductor.config.unroll_reductions_threshold = MOST_CHOICES + 1
             self._compiled = [torch.compile(function, dynamic=False) for function in (swiglu, weighted_sum)]
             self.swiglu, self.weighted_sum = self._compiled
 

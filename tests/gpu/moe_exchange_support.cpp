@@ -56,11 +56,14 @@ std::uint16_t moderate_bf16(std::uint64_t bits) {
 
 std::string Case::text() const {
   return fmt::format(
-      "{} ranks, hidden {}, {} experts a rank, top {}, at most {} tokens; dispatch senders {} copiers {} stages {} {} "
-      "piece {} counted_by_all {}; combine senders {} stages {} piece {} groups {} enters {} overlaps {}",
-      ranks, hidden, experts_per_rank, top_k, most_tokens, dispatch.senders, dispatch.copiers, dispatch.sender_stages,
-      dispatch.copier_stages, dispatch.piece_bytes, dispatch.counted_by_all, combine.senders, combine.stages,
-      combine.piece_bytes, combine.groups, combine_enters, combine_overlaps);
+      "{} ranks, hidden {}, {} experts a rank, top {}, at most {} tokens; dispatch senders {} copiers {} stages {} "
+      "piece {} under way {} told together {} counted_by_all {}; combine senders {} stages {} piece {} groups {} under "
+      "way {} told together {} enters {} "
+      "overlaps {}",
+      ranks, hidden, experts_per_rank, top_k, most_tokens, dispatch.senders, dispatch.copiers, dispatch.stages,
+      dispatch.piece_bytes, dispatch.under_way, dispatch.told_together, dispatch.counted_by_all, combine.senders,
+      combine.stages, combine.piece_bytes, combine.groups, combine.under_way, combine.told_together, combine_enters,
+      combine_overlaps);
 }
 
 std::size_t Case::most_rows() const {
@@ -77,15 +80,18 @@ Case random_case(int ranks, Random& random) {
   const std::int64_t most = most_elements / (ranks * which.top_k * which.hidden);
   which.most_tokens = random.between(1, static_cast<int>(std::clamp<std::int64_t>(most, 1, 600)));
   which.dispatch.senders = random.of({0, 1, 3});
-  which.dispatch.copiers = random.of({0, 1, 2, 4});
-  which.dispatch.sender_stages = random.of({0, 3, 5});
-  which.dispatch.copier_stages = random.of({0, 3, 4});
+  which.dispatch.copiers = random.of({0, 1, 2, 7});
+  which.dispatch.stages = random.of({0, 3, 5});
   which.dispatch.piece_bytes = random.of({0, 128, 1040, 16384});
+  which.dispatch.under_way = random.of({0, 1, 4});
+  which.dispatch.told_together = random.of({0, 1, 1000});
   which.dispatch.counted_by_all = random.of({0, -1, 300});
   which.combine.senders = random.of({0, 1, 3, 8});
   which.combine.stages = random.of({0, 3, 9});
   which.combine.piece_bytes = random.of({0, 128, 1040, 16384});
   which.combine.groups = random.of({0, 1, 2, 12});
+  which.combine.under_way = random.of({0, 1, 3});
+  which.combine.told_together = random.of({0, 1, 1000});
   which.combine_enters = random.between(0, 1) == 0;
   which.combine_overlaps = random.between(0, 3) != 0;
   return which;
@@ -140,7 +146,7 @@ ExchangeRank::ExchangeRank(HeapRank& heap, const Case& which, int blocks, std::c
   first_block_ = {device, (experts + 1) * 4, "first blocks"};
   weights_ = {device, which.most_rows() * 4, "weights"};
   origins_ = {device, which.most_rows() * sizeof(MoeOrigin), "origins"};
-  block_counts_ = {device, index_of(blocks) * experts_of(which) * 4, "counts of CTAs"};
+  block_counts_ = {device, index_of(blocks) * (experts_of(which) + 3) * 4, "counts of CTAs"};
   tokens_of_ = {device, max_world * 4, "tokens of ranks"};
   void* report = nullptr;
   cuda::check(cudaHostAlloc(&report, sizeof(kernels::RoutingReport), cudaHostAllocPortable | cudaHostAllocMapped),

@@ -2,6 +2,7 @@
 // Combine: every row of Linear-2 to the rank of its token, and there the sum over the token's choices, in one kernel.
 //
 //   first warps       send rows of peers' tokens into their slots, token by token    combine_sender.cuh
+//   the next warp     tells peers what has been sent                          moe_exchange_progress.cuh
 //   the other warps   add up this rank's tokens as their rows arrive                 combine_sum.cuh
 //
 // Each row crosses once, rounded to bf16: sums over a rank's experts would be smaller but not in the order of the
@@ -24,10 +25,13 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   cudaTriggerProgrammaticLaunchCompletion();
   const CollectiveCall call(launch.exchange.call, block);
   const bool sends = warp < launch.senders;
+  const MoeProgress progress = CombineShared::progress(launch);
+  progress.prepare(static_cast<std::int32_t>(threadIdx.x));
   CombineSender sender(launch, block, blocks, sends ? warp : 0);
   if (sends) {
     sender.prepare();
   }
+  __syncthreads();
   cudaGridDependencySynchronize();  // the kernel before in the stream has made the rows
   const std::uint32_t epoch = begin_call(call, MoeExchangePad::combine_calls, block);
   if (launch.enters != 0 && block == 0 && threadIdx.x == combine_threads - 1) {
@@ -35,8 +39,14 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   }
   if (sends) {
     sender.run(epoch);
+  } else if (launch.senders != 0 && warp == launch.senders) {
+    const CallParameters& parameters = launch.exchange.call;
+    const std::int32_t least = launch.told_together * launch.senders * (parameters.world - 1);
+    MoePoster(parameters, progress, MoeExchangePad::combine_flags(parameters.world, blocks), launch.senders, least,
+              block, blocks)
+        .run(epoch);
   } else {
-    CombineSum(launch, block, blocks, warp - launch.senders).run(epoch);
+    CombineSum(launch, block, blocks, warp - (combine_warps - combine_adders(launch.senders))).run(epoch);
   }
   __syncthreads();  // all have read the number of the call before it changes
   if (threadIdx.x == 0) {

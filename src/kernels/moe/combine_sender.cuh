@@ -16,82 +16,112 @@ class CombineSender {
         block_(block),
         blocks_(blocks),
         sender_(sender),
-        pieces_{launch.exchange.row_bytes, launch.sender_ring.stage_bytes},
+        pieces_{launch.exchange.row_bytes, launch.ring.stage_bytes},
         ring_(CombineShared::ring(launch, sender)),
         loaded_(CombineShared::pieces(launch, sender)) {}
 
-  __device__ void prepare() const { ring_.prepare(); }
+  __device__ void prepare() const { ring_.prepare(CombineLayout::stages_of(launch_)); }
 
   __device__ void run(std::uint32_t epoch) {
-    epoch_ = epoch;
-    if (!may_store()) {
+    if (!may_store(epoch)) {
+      note(is_owner(), MoeProgress::stopped);
       return;
     }
-    const std::int32_t longest = most_tokens();
-#pragma unroll 1
-    for (std::int32_t number = 0; number < longest; ++number) {
-#pragma unroll 1
-      for (std::int32_t distance = 1; distance < exchange_.call.world; ++distance) {
-        const std::int32_t owner = (exchange_.call.rank + distance) % exchange_.call.world;
-        const MoeTokenRange tokens = tokens_of(owner);
-        if (number < tokens.count()) {
-          send(owner, tokens.begin + number);
-          note_token(owner, number);
-        }
-      }
+    find_tokens();
+    if (longest_ <= 1) {
+      ring_.become(launch_.ring_for_few);
+      pieces_.piece_bytes = launch_.ring_for_few.stage_bytes;
     }
+    send_all();
 #pragma unroll 1
     while (!ring_.is_drained()) {
       store_oldest();
     }
     ring_.await_all_stores();
-    post(lane_index() < exchange_.call.world && lane_index() != exchange_.call.rank, MoeExchangePad::all_sent);
+    note(is_owner(), MoeExchangePad::all_sent);
   }
 
  private:
   /// Whether peers' slots are free: they have entered this call, or a dispatch before it that nobody gave up.
-  [[nodiscard]] __device__ bool may_store() const {
+  [[nodiscard]] __device__ bool may_store(std::uint32_t epoch) const {
     bool may = true;
     if (lane_index() == 0) {
-      may = launch_.enters != 0 ? call_.await_peers(epoch_) : nobody_gave_up();
+      may = launch_.enters != 0 ? call_.await_peers(epoch) : nobody_gave_up(epoch);
     }
     return __shfl_sync(0xFFFFFFFFU, may ? 1 : 0, 0) != 0;
   }
 
   /// A rank without tokens waits for nothing else in combine, and must be told all the same.
-  [[nodiscard]] __device__ bool nobody_gave_up() const {
+  [[nodiscard]] __device__ bool nobody_gave_up(std::uint32_t epoch) const {
     if (load_relaxed(call_.own_signal(CallPad::abort)) == 0U) {
       return true;
     }
-    report_expiry(call_.waits(), {WaitSite::end_of_call, exchange_.call.rank, 0, epoch_}, 0, 0, 0, true);
+    report_expiry(call_.waits(), {WaitSite::end_of_call, exchange_.call.rank, 0, epoch}, 0, 0, 0, true);
     return false;
   }
 
-  /// This CTA's share of a rank's tokens, on whatever rank.
-  [[nodiscard]] __device__ MoeTokenRange tokens_of(std::int32_t rank) const {
-    return MoeTokenRange::of(__ldcg(exchange_.tokens_of + rank), block_, blocks_);
-  }
-  [[nodiscard]] __device__ std::int32_t most_tokens() const {
-    std::int32_t most = 0;
-#pragma unroll 1
-    for (std::int32_t rank = 0; rank < exchange_.call.world; ++rank) {
-      most = rank == exchange_.call.rank ? most : max(most, tokens_of(rank).count());
+  /// A token of this CTA's share of a rank's tokens.
+  struct Item {
+    std::int32_t owner;
+    std::int32_t number;
+  };
+
+  /// Lane k keeps the share of rank k's tokens that CTAs with this one's number have, on whatever rank.
+  __device__ void find_tokens() {
+    if (is_owner() && lane_index() != exchange_.call.rank) {
+      const auto tokens = MoeTokenRange::of(__ldcg(exchange_.tokens_of + lane_index()), block_, blocks_);
+      first_token_ = tokens.begin;
+      tokens_ = tokens.count();
     }
-    return most;
+    longest_ = __reduce_max_sync(0xFFFFFFFFU, tokens_);
   }
 
-  __device__ void send(std::int32_t owner, std::int32_t token) {
-    std::int32_t row = MoeRoute::none;
-    const std::int64_t first_slot = std::int64_t{token} * exchange_.top_k;
-    if (lane_index() < exchange_.top_k) {
-      const std::int64_t table = std::int64_t{owner} * exchange_.most_tokens * exchange_.top_k;
-      const MoeRoute* route = exchange_.routes[exchange_.call.rank] + table + first_slot + lane_index();
-      row = __ldcg(&route->row);
+  /// Where the rows of a token are is read while the one before it is sent.
+  __device__ void send_all() {
+    Item item = next({exchange_.call.rank, -1});
+    std::int32_t row = read_row(item);
+#pragma unroll 1
+    while (item.number < longest_) {
+      const Item following = next(item);
+      const std::int32_t following_row = read_row(following);
+      send(item, row);
+      note_token(item.owner, item.number);
+      item = following;
+      row = following_row;
     }
+  }
+
+  /// Tokens of all peers in turn; each rank begins with another peer.
+  [[nodiscard]] __device__ Item next(Item item) const {
+    do {
+      item.owner = item.owner + 1 == exchange_.call.world ? 0 : item.owner + 1;
+      if (item.number < 0 || item.owner == exchange_.call.rank) {
+        ++item.number;
+        item.owner = (exchange_.call.rank + 1) % exchange_.call.world;
+      }
+    } while (item.number < longest_ && item.number >= __shfl_sync(0xFFFFFFFFU, tokens_, item.owner));
+    return item;
+  }
+
+  /// The slot of the token's first choice, on its rank.
+  [[nodiscard]] __device__ std::int64_t first_slot(const Item& item) const {
+    return (std::int64_t{__shfl_sync(0xFFFFFFFFU, first_token_, item.owner)} + item.number) * exchange_.top_k;
+  }
+
+  /// The row of this lane's choice on this rank; negative: it has none.
+  [[nodiscard]] __device__ std::int32_t read_row(const Item& item) const {
+    const std::int64_t table = std::int64_t{item.owner} * exchange_.most_tokens * exchange_.top_k;
+    const std::int64_t slot = table + first_slot(item) + lane_index();
+    const bool reads = item.number < longest_ && lane_index() < exchange_.top_k;
+    return reads ? __ldcg(&exchange_.routes[exchange_.call.rank][slot].row) : MoeRoute::none;
+  }
+
+  __device__ void send(const Item& item, std::int32_t row) {
+    const std::int64_t slot = first_slot(item);
     each_bit(__ballot_sync(0xFFFFFFFFU, row >= 0), [&](std::int32_t lane) {
       const std::int64_t row_bytes = exchange_.row_bytes;
       const char* from = exchange_.rows.results + __shfl_sync(0xFFFFFFFFU, row, lane) * row_bytes;
-      char* to = launch_.slots[owner] + (first_slot + lane) * row_bytes;
+      char* to = launch_.slots[item.owner] + (slot + lane) * row_bytes;
 #pragma unroll 1
       for (std::int32_t piece = 0; piece < pieces_.count(); ++piece) {
         if (turn_ == sender_) {
@@ -122,12 +152,13 @@ class CombineSender {
     const bool arrived = waits_ && ring_.complete() >= pending_piece_;
     if (__any_sync(0xFFFFFFFFU, arrived)) {
       const std::uint32_t most = most_of_owner(arrived ? pending_tokens_ : 0U);
-      post(arrived && pending_tokens_ == most, pending_tokens_);
+      note(arrived && pending_tokens_ == most, pending_tokens_);
       waits_ = waits_ && !arrived;
     }
   }
 
   [[nodiscard]] __device__ static std::int32_t lane_owner() { return lane_index() % max_world; }
+  [[nodiscard]] __device__ bool is_owner() const { return lane_index() < exchange_.call.world; }
 
   /// The largest of the values that the lanes of one owner have.
   [[nodiscard]] __device__ static std::uint32_t most_of_owner(std::uint32_t value) {
@@ -139,7 +170,7 @@ class CombineSender {
   }
 
   /// Each rank has four lanes that keep what it is to be told: tokens that are complete when so many pieces are. A
-  /// fifth one, that comes while their stores are on their way, shares the flag of one behind it.
+  /// fifth one, that comes while their stores are on their way, shares the word of one behind it.
   __device__ void note_token(std::int32_t owner, std::int32_t number) {
     if (lane_index() == owner + max_world * (number % (32 / max_world)) && !waits_) {
       waits_ = true;
@@ -148,20 +179,12 @@ class CombineSender {
     }
   }
 
-  /// Lanes tell their owners, one lane each.
-  __device__ void post(bool tells, std::uint32_t tokens) const {
-    if (lane_index() == 0) {
-      fence_async_proxy();
-    }
+  /// One lane for each owner.
+  __device__ void note(bool notes, std::uint32_t tokens) const {
     __syncwarp();
-    if (tells) {
-      const CallParameters& call = exchange_.call;
-      fence_release();
-      store_relaxed(call.signals[lane_owner()] + MoeExchangePad::combine_flags(call.world, blocks_) +
-                        MoeExchangePad::flag(call.rank, block_, blocks_, sender_),
-                    flag_value(epoch_, tokens));
+    if (notes) {
+      CombineShared::progress(launch_).note(sender_, lane_owner(), tokens);
     }
-    __syncwarp();
   }
 
   const CombineLaunch& launch_;
@@ -170,11 +193,13 @@ class CombineSender {
   const std::int32_t block_;
   const std::int32_t blocks_;
   const std::int32_t sender_;
-  const MoePieces pieces_;
+  MoePieces pieces_;
   MoeStageRing ring_;
   SentPiece* const loaded_;
-  std::uint32_t epoch_ = 0;
-  std::int32_t turn_ = 0;  // the sender that takes the next piece
+  std::int32_t first_token_ = 0;
+  std::int32_t tokens_ = 0;
+  std::int32_t longest_ = 0;  // the most tokens of a rank
+  std::int32_t turn_ = 0;     // the sender that takes the next piece
   bool waits_ = false;
   std::int32_t pending_piece_ = 0;
   std::uint32_t pending_tokens_ = 0;

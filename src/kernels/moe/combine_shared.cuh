@@ -1,13 +1,13 @@
 #pragma once
-// Shared memory of a CTA of combine: barriers of all rings | notes of their pieces | stages
+// Shared memory of a CTA of combine: barriers of all rings | progress | notes of their pieces | stages
 
-#include "kernels/moe/moe_exchange_ring.cuh"
+#include "kernels/moe/moe_exchange_progress.cuh"
 
 namespace xstage::kernels {
 
 inline constexpr std::int32_t combine_threads = 512;
 inline constexpr std::int32_t combine_warps = combine_threads / 32;
-static_assert(combine_warps > most_moe_senders);
+static_assert(combine_warps > most_moe_senders + 1 && combine_threads >= MoeProgress::count);
 
 /// A piece that a sender has loaded, and where it goes.
 struct SentPiece {
@@ -15,16 +15,32 @@ struct SentPiece {
   std::int32_t bytes;
 };
 
+/// Warps that add up: all but the senders and the one that tells peers.
+[[nodiscard]] XSTAGE_HOST_DEVICE constexpr std::int32_t combine_adders(std::int32_t senders) {
+  return combine_warps - senders - (senders != 0 ? 1 : 0);
+}
+
 /// Where the parts begin. Host and device.
 struct CombineLayout {
-  std::int32_t pieces, stages, bytes;
+  /// Of a sender, whichever ring it has.
+  [[nodiscard]] XSTAGE_HOST_DEVICE static std::int32_t stages_of(const CombineLaunch& launch) {
+    return launch.ring.stages > launch.ring_for_few.stages ? launch.ring.stages : launch.ring_for_few.stages;
+  }
+  [[nodiscard]] XSTAGE_HOST_DEVICE static std::int32_t ring_bytes(const CombineLaunch& launch) {
+    const std::int32_t many = launch.ring.stages * launch.ring.stage_bytes;
+    const std::int32_t few = launch.ring_for_few.stages * launch.ring_for_few.stage_bytes;
+    return many > few ? many : few;
+  }
+
+  std::int32_t progress, pieces, stages, bytes;
 
   [[nodiscard]] XSTAGE_HOST_DEVICE static CombineLayout of(const CombineLaunch& launch) {
-    const std::int32_t stages = launch.senders * launch.sender_ring.stages;
+    const std::int32_t stages = launch.senders * stages_of(launch);
     CombineLayout layout{};
-    layout.pieces = (stages * static_cast<std::int32_t>(sizeof(std::uint64_t)) + 15) / 16 * 16;
+    layout.progress = (stages * static_cast<std::int32_t>(sizeof(std::uint64_t)) + 15) / 16 * 16;
+    layout.pieces = layout.progress + MoeProgress::count * static_cast<std::int32_t>(sizeof(std::uint32_t));
     layout.stages = (layout.pieces + stages * static_cast<std::int32_t>(sizeof(SentPiece)) + 127) / 128 * 128;
-    layout.bytes = layout.stages + stages * launch.sender_ring.stage_bytes;
+    layout.bytes = layout.stages + launch.senders * ring_bytes(launch);
     return layout;
   }
 };
@@ -34,13 +50,15 @@ class CombineShared {
   using Barrier = MoeStageRing::Barrier;
 
   [[nodiscard]] __device__ static MoeStageRing ring(const CombineLaunch& launch, std::int32_t sender) {
-    const MoeRing& ring = launch.sender_ring;
-    const std::int32_t before = sender * ring.stages;
-    return {ring, reinterpret_cast<Barrier*>(base()) + before,
-            base() + CombineLayout::of(launch).stages + before * ring.stage_bytes};
+    return {launch.ring, reinterpret_cast<Barrier*>(base()) + sender * CombineLayout::stages_of(launch),
+            base() + CombineLayout::of(launch).stages + sender * CombineLayout::ring_bytes(launch)};
+  }
+  [[nodiscard]] __device__ static MoeProgress progress(const CombineLaunch& launch) {
+    return MoeProgress(reinterpret_cast<std::uint32_t*>(base() + CombineLayout::of(launch).progress));
   }
   [[nodiscard]] __device__ static SentPiece* pieces(const CombineLaunch& launch, std::int32_t sender) {
-    return reinterpret_cast<SentPiece*>(base() + CombineLayout::of(launch).pieces) + sender * launch.sender_ring.stages;
+    return reinterpret_cast<SentPiece*>(base() + CombineLayout::of(launch).pieces) +
+           sender * CombineLayout::stages_of(launch);
   }
 
  private:

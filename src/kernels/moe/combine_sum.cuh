@@ -19,7 +19,7 @@ class CombineSum {
         blocks_(blocks),
         tokens_(MoeTokenRange::of(launch.exchange.tokens, block, blocks)),
         groups_(min(launch.groups, max(1, tokens_.count()))),
-        group_warps_((combine_warps - launch.senders) / groups_),
+        group_warps_(combine_adders(launch.senders) / groups_),
         group_(warp / group_warps_),
         member_(warp % group_warps_) {}
 
@@ -38,6 +38,7 @@ class CombineSum {
 
  private:
   static constexpr std::int32_t at_once = 8;  // rows whose loads are under way together
+  static constexpr std::int32_t columns = 2;  // parts of each of them
   static constexpr std::int32_t step = 16;    // bytes of a lane
 
   /// Until all that peers send for this token has arrived. Not awaited for what they send for nobody: at the end of the
@@ -88,33 +89,46 @@ class CombineSum {
     const std::int32_t stride = group_warps_ * 32 * step;
     // All lanes take part in every turn: they tell each other where rows are.
 #pragma unroll 1
-    for (std::int32_t first = member_ * 32 * step; first < exchange_.row_bytes; first += stride) {
-      const std::int32_t offset = first + lane_index() * step;
-      const bool exists = offset < exchange_.row_bytes;
-      float sum[8] = {};
+    for (std::int32_t first = member_ * 32 * step; first < exchange_.row_bytes; first += columns * stride) {
+      std::int32_t offsets[columns];
+#pragma unroll
+      for (std::int32_t column = 0; column < columns; ++column) {
+        offsets[column] = first + column * stride + lane_index() * step;
+      }
+      float sums[columns][8] = {};
 #pragma unroll 1
       for (std::int32_t choice = 0; choice < exchange_.top_k; choice += at_once) {
-        add_rows(sum, row, choice, exists ? offset : 0);
+        add_rows(sums, row, choice, offsets);
       }
-      if (exists) {
-        *reinterpret_cast<uint4*>(output + offset) = rounded(sum);
+#pragma unroll
+      for (std::int32_t column = 0; column < columns; ++column) {
+        if (offsets[column] < exchange_.row_bytes) {
+          *reinterpret_cast<uint4*>(output + offsets[column]) = rounded(sums[column]);
+        }
       }
     }
   }
 
-  __device__ static void add_rows(float (&sum)[8], const char* row, std::int32_t choice, std::int32_t offset) {
-    uint4 values[at_once];
+  __device__ void add_rows(float (&sums)[columns][8], const char* row, std::int32_t choice,
+                           const std::int32_t (&offsets)[columns]) const {
+    uint4 values[at_once][columns];
 #pragma unroll
     for (std::int32_t index = 0; index < at_once; ++index) {
       const char* from = from_lane(row, choice + index);
-      values[index] = {0U, 0U, 0U, 0U};  // adding +0 changes no sum that began with it
-      if (from != nullptr) {
-        values[index] = __ldcg(reinterpret_cast<const uint4*>(from + offset));
+#pragma unroll
+      for (std::int32_t column = 0; column < columns; ++column) {
+        values[index][column] = {0U, 0U, 0U, 0U};  // adding +0 changes no sum that began with it
+        if (from != nullptr && offsets[column] < exchange_.row_bytes) {
+          values[index][column] = __ldcg(reinterpret_cast<const uint4*>(from + offsets[column]));
+        }
       }
     }
 #pragma unroll
     for (std::int32_t index = 0; index < at_once; ++index) {
-      add(sum, values[index]);
+#pragma unroll
+      for (std::int32_t column = 0; column < columns; ++column) {
+        add(sums[column], values[index][column]);
+      }
     }
   }
 

@@ -11,9 +11,10 @@ namespace xstage::kernels {
 struct DispatchTuning {
   int senders = 0;         // warps of a CTA
   int copiers = 0;         // warps of a CTA
-  int sender_stages = 0;   // of each sender's ring, at least 3
-  int copier_stages = 0;   // of each copier's ring, at least 3
+  int stages = 0;          // of each sender's ring, more than under_way
   int piece_bytes = 0;     // of a row, at most; a multiple of 16
+  int under_way = 0;       // pieces that a warp stores at a time, 1 to most_moe_stores_under_way
+  int told_together = 0;   // tokens of a CTA that share a flag
   int counted_by_all = 0;  // up to so many choices of a rank each CTA counts all of them; -1: never
 };
 

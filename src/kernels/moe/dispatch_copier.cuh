@@ -1,7 +1,10 @@
 #pragma once
 // A warp that finishes what some warps of peers send: a token crosses once, into the first of its rows here; the copier
 // makes the others, and leaves weight and origin of each. Soon after the arrival, while the row is in L2. It turns from
-// one sender to the next with every token, as they come; when it has heard the last of all of them, all is here.
+// one sender to the next with every token, as they come; when all copiers have heard the last of them, all is here.
+//
+// Through registers: bulk copies through shared memory need a proxy fence after each flag, which waits for the bulk
+// stores of the multiprocessor that are on their way, 5 us of them.
 
 #include "kernels/moe/dispatch_places.cuh"
 
@@ -17,140 +20,177 @@ class DispatchCopier {
         call_(launch.exchange.call, block),
         block_(block),
         blocks_(blocks),
-        copier_(copier),
-        pieces_{launch.exchange.row_bytes, launch.copier_ring.stage_bytes},
-        ring_(shared.copier_ring(copier)),
-        loaded_(shared.pieces(copier)) {}
-
-  __device__ void prepare() const { ring_.prepare(); }
+        copier_(copier) {}
 
   __device__ void run() {
-    epoch_ = shared_.words().epoch;
-    bool goes_on = shared_.words().failed == 0;
-    const std::int32_t longest = most_tokens();
-#pragma unroll 1
-    for (std::int32_t number = 0; goes_on && number <= longest; ++number) {
-#pragma unroll 1
-      for (std::int32_t stream = copier_; goes_on && stream < streams(); stream += launch_.copiers) {
-        goes_on = take(source_of(stream), stream % launch_.senders, number);
-      }
+    if (shared_.words().failed == 0) {
+      find_streams();
+      take_all();
     }
-    drain();
-    ring_.await_all_stores();
   }
 
  private:
-  /// Of all peers' CTAs with this one's number.
-  [[nodiscard]] __device__ std::int32_t streams() const { return (exchange_.call.world - 1) * launch_.senders; }
-  /// Each rank begins with another one.
-  [[nodiscard]] __device__ std::int32_t source_of(std::int32_t stream) const {
-    return (exchange_.call.rank + 1 + stream / launch_.senders) % exchange_.call.world;
-  }
-  [[nodiscard]] __device__ MoeTokenRange tokens_of(std::int32_t source, std::int32_t sender) const {
-    return MoeTokenRange::of(shared_.words().tokens_of[source], block_ * launch_.senders + sender,
-                             blocks_ * launch_.senders);
-  }
-  [[nodiscard]] __device__ std::int32_t most_tokens() const {
-    std::int32_t most = 0;
-#pragma unroll 1
-    for (std::int32_t stream = copier_; stream < streams(); stream += launch_.copiers) {
-      most = max(most, tokens_of(source_of(stream), stream % launch_.senders).count());
+  /// What a warp of a peer's CTA sends: lane k keeps the numbers of this copier's stream k.
+  struct Stream {
+    std::int32_t source;
+    std::int32_t sender;
+    std::int32_t first;  // of its tokens, on their rank
+    std::int32_t count;
+    std::uint32_t seen;  // its flag, when last looked at
+  };
+  /// One token of a stream. Behind the last one comes the word that nothing more will.
+  struct Item {
+    std::int32_t stream;
+    std::int32_t number;
+  };
+
+  static constexpr std::int32_t step = 16;    // bytes of a lane
+  static constexpr std::int32_t at_once = 8;  // loads of a lane under way together
+
+  /// Streams come from all peers' CTAs with this one's number; each rank begins with another peer. Fewer streams than
+  /// copiers: several of them take turns at one.
+  __device__ void find_streams() {
+    epoch_ = shared_.words().epoch;
+    const std::int32_t streams = (exchange_.call.world - 1) * launch_.senders;
+    turns_ = max(1, launch_.copiers / streams);
+    const std::int32_t first = copier_ % streams;
+    const std::int32_t distance = min(streams, launch_.copiers);
+    turn_ = copier_ / streams;
+    streams_ = turn_ < turns_ ? (streams - first + distance - 1) / distance : 0;
+    stream_.count = -1;  // not even an end
+    if (lane_index() < streams_) {
+      const std::int32_t index = first + lane_index() * distance;
+      stream_.source = (exchange_.call.rank + 1 + index / launch_.senders) % exchange_.call.world;
+      stream_.sender = index % launch_.senders;
+      const auto tokens = MoeTokenRange::of(shared_.words().tokens_of[stream_.source],
+                                            block_ * launch_.senders + stream_.sender, blocks_ * launch_.senders);
+      stream_.first = tokens.begin;
+      stream_.count = tokens.count();
     }
-    return most;
+    stream_.seen = flag_value(epoch_, 0);
+    longest_ = __reduce_max_sync(0xFFFFFFFFU, stream_.count);
   }
 
-  /// The token of that number of a stream; behind its last one the word that nothing more will come. False when the
-  /// wait was given up.
-  __device__ bool take(std::int32_t source, std::int32_t sender, std::int32_t number) {
-    const MoeTokenRange tokens = tokens_of(source, sender);
-    if (number > tokens.count()) {
+  /// The routes of a token that is known to have come are read while the one before it is copied.
+  __device__ void take_all() {
+    Item item = next({streams_ - 1, turn_ - turns_});
+    bool is_read = false;
+    MoeRoute route{};
+#pragma unroll 1
+    while (item.number <= longest_) {
+      if (!await(item)) {
+        return;
+      }
+      if (!is_read) {
+        route = read_route(item);
+      }
+      const MoeRoute current = route;
+      const Item following = next(item);
+      is_read = following.number <= longest_ && has_come(following);
+      if (is_read) {
+        route = read_route(following);
+      }
+      if (!is_end(item)) {
+        copy(of_stream(stream_.source, item), of_stream(stream_.first, item) + item.number, current);
+      }
+      item = following;
+    }
+  }
+
+  /// Tokens of all streams in turn, as they come.
+  [[nodiscard]] __device__ Item next(Item item) const {
+    do {
+      ++item.stream;
+      if (item.stream == streams_) {
+        item = {0, item.number + turns_};
+      }
+    } while (item.number <= longest_ && item.number > of_stream(stream_.count, item));
+    return item;
+  }
+
+  template <class Value>
+  [[nodiscard]] __device__ static Value of_stream(Value value, const Item& item) {
+    return __shfl_sync(0xFFFFFFFFU, value, item.stream);
+  }
+  [[nodiscard]] __device__ bool is_end(const Item& item) const { return item.number == of_stream(stream_.count, item); }
+  /// What its flag must have reached.
+  [[nodiscard]] __device__ std::uint32_t expected(const Item& item) const {
+    return flag_value(epoch_, is_end(item) ? MoeExchangePad::all_sent : static_cast<std::uint32_t>(item.number) + 1U);
+  }
+  /// As far as this copier knows.
+  [[nodiscard]] __device__ bool has_come(const Item& item) const {
+    return reached(of_stream(stream_.seen, item), expected(item));
+  }
+
+  /// False when the wait was given up.
+  __device__ bool await(const Item& item) {
+    if (has_come(item)) {
       return true;
     }
-    const bool is_end = number == tokens.count();
-    if (!await(source, sender, is_end ? MoeExchangePad::all_sent : static_cast<std::uint32_t>(number) + 1U)) {
-      return false;
-    }
-    if (!is_end) {
-      copy(source, tokens.begin + number);
-    }
-    return true;
-  }
-
-  __device__ bool await(std::int32_t source, std::int32_t sender, std::uint32_t tokens) {
-    const std::uint32_t flag = MoeExchangePad::flag(source, block_, blocks_, sender);
+    const std::int32_t source = of_stream(stream_.source, item);
+    const std::uint32_t flag = MoeExchangePad::flag(source, block_, blocks_, of_stream(stream_.sender, item));
     const std::uint32_t* word = call_.own_signal(MoeExchangePad::dispatch_flags + flag);
-    const std::uint32_t expected = flag_value(epoch_, tokens);
-    if (__shfl_sync(0xFFFFFFFFU, reached(load_acquire(word), expected) ? 1 : 0, 0) == 0) {
-      drain();  // what has come need not wait for what has not
-    }
+    const std::uint32_t needed = expected(item);
+    std::uint32_t seen = load_acquire(word);  // each lane reads itself what lies behind it
     bool arrived = true;
-    if (lane_index() == 0) {
-      arrived = wait_at_least(call_.waits(), {MoeWaitSite::sent_tokens, source, flag, epoch_}, word, expected);
-      fence_async_proxy();
+    if (__any_sync(0xFFFFFFFFU, !reached(seen, needed)) != 0) {
+      arrived = wait_at_least(call_.waits(), {MoeWaitSite::sent_tokens, source, flag, epoch_}, word, needed);
+      seen = needed;
     }
-    __syncwarp();
-    return __shfl_sync(0xFFFFFFFFU, arrived ? 1 : 0, 0) != 0;
+    stream_.seen = lane_index() == item.stream ? seen : stream_.seen;
+    return __all_sync(0xFFFFFFFFU, arrived) != 0;
   }
 
-  __device__ void copy(std::int32_t source, std::int32_t token) {
-    const MoeRoute route = read_route(source, token);
+  __device__ void copy(std::int32_t source, std::int32_t token, const MoeRoute& route) {
     if (route.row >= 0) {
       exchange_.rows.weights[route.row] = route.weight;
       exchange_.rows.origins[route.row] = {source, token * exchange_.top_k + lane_index()};
     }
     const std::uint32_t with_rows = __ballot_sync(0xFFFFFFFFU, route.row >= 0);
-    if ((with_rows & (with_rows - 1U)) == 0U) {
+    const std::uint32_t others = with_rows & (with_rows - 1U);
+    if (others == 0U) {
       return;  // no row, or one that is here
     }
-    const std::int32_t first = __ffs(static_cast<std::int32_t>(with_rows)) - 1;
-    const char* from = row_address(__shfl_sync(0xFFFFFFFFU, route.row, first));
+    char* row = exchange_.rows.tokens + std::int64_t{max(route.row, 0)} * exchange_.row_bytes;
+    const char* from = from_lane(row, __ffs(static_cast<std::int32_t>(with_rows)) - 1);
 #pragma unroll 1
-    for (std::int32_t piece = 0; piece < pieces_.count(); ++piece) {
-#pragma unroll 1
-      while (!ring_.has_room()) {
-        store_oldest();
-      }
-      CopiedPiece& note = loaded_[ring_.load_stage()];
-      if (lane_index() < most_moe_choices) {
-        note.row[lane_index()] = lane_index() == first ? MoeRoute::none : route.row;
-      }
-      note.piece = piece;
-      __syncwarp();
-      ring_.load(from + std::int64_t{piece} * pieces_.piece_bytes, pieces_.bytes(piece), false);
+    for (std::int32_t first = 0; first < exchange_.row_bytes; first += 32 * step * at_once) {
+      copy_part(from, row, others, first + lane_index() * step);
     }
   }
 
+  __device__ void copy_part(const char* from, char* row, std::uint32_t others, std::int32_t first) const {
+    uint4 values[at_once];
+#pragma unroll
+    for (std::int32_t index = 0; index < at_once; ++index) {
+      const std::int32_t offset = first + index * 32 * step;
+      if (offset < exchange_.row_bytes) {
+        values[index] = __ldcg(reinterpret_cast<const uint4*>(from + offset));
+      }
+    }
+    each_bit(others, [&](std::int32_t lane) {
+      char* to = from_lane(row, lane);
+#pragma unroll
+      for (std::int32_t index = 0; index < at_once; ++index) {
+        const std::int32_t offset = first + index * 32 * step;
+        if (offset < exchange_.row_bytes) {
+          __stcs(reinterpret_cast<uint4*>(to + offset), values[index]);  // first out of L2, as the senders' own rows
+        }
+      }
+    });
+  }
+
   /// Lanes without a choice have no row.
-  [[nodiscard]] __device__ MoeRoute read_route(std::int32_t source, std::int32_t token) const {
-    if (lane_index() >= exchange_.top_k) {
+  [[nodiscard]] __device__ MoeRoute read_route(const Item& item) const {
+    const std::int32_t source = of_stream(stream_.source, item);
+    const std::int32_t token = of_stream(stream_.first, item) + item.number;
+    const bool ends = is_end(item);
+    if (lane_index() >= exchange_.top_k || ends) {
       return {MoeRoute::none, 0.0F};
     }
     const std::int64_t place = (std::int64_t{source} * exchange_.most_tokens + token) * exchange_.top_k + lane_index();
     const float2 route = __ldcg(reinterpret_cast<const float2*>(exchange_.routes[exchange_.call.rank] + place));
     return {__float_as_int(route.x), route.y};
-  }
-
-  [[nodiscard]] __device__ char* row_address(std::int32_t row) const {
-    return exchange_.rows.tokens + std::int64_t{row} * exchange_.row_bytes;
-  }
-
-  __device__ void store_oldest() {
-    const CopiedPiece& note = loaded_[ring_.store_stage()];
-    const std::int32_t row = lane_index() < most_moe_choices ? note.row[lane_index()] : MoeRoute::none;
-    const std::int32_t piece = note.piece;
-    ring_.await_piece();
-    each_bit(__ballot_sync(0xFFFFFFFFU, row >= 0), [&](std::int32_t lane) {
-      char* target = row_address(__shfl_sync(0xFFFFFFFFU, row, lane));
-      ring_.store(target + std::int64_t{piece} * pieces_.piece_bytes, pieces_.bytes(piece));
-    });
-    ring_.end_piece();
-  }
-
-  __device__ void drain() {
-#pragma unroll 1
-    while (!ring_.is_drained()) {
-      store_oldest();
-    }
   }
 
   const DispatchLaunch& launch_;
@@ -160,10 +200,12 @@ class DispatchCopier {
   const std::int32_t block_;
   const std::int32_t blocks_;
   const std::int32_t copier_;
-  const MoePieces pieces_;
-  MoeStageRing ring_;
-  CopiedPiece* const loaded_;
   std::uint32_t epoch_ = 0;
+  std::int32_t streams_ = 0;
+  std::int32_t turns_ = 1;  // copiers of a stream, each of which takes one token of so many
+  std::int32_t turn_ = 0;
+  std::int32_t longest_ = 0;  // tokens of the longest of them
+  Stream stream_{};
 };
 
 }  // namespace xstage::kernels

@@ -36,6 +36,9 @@ class DispatchCounts {
     if (thread() == 0) {
       shared_.words().failed = 0;
     }
+    if (thread() < launch_.senders) {  // once: each of these ranges takes two long divisions
+      shared_.words().sender_end[thread()] = sender_tokens(thread()).end;
+    }
   }
 
   /// The first counting_threads of the CTA.
@@ -62,6 +65,7 @@ class DispatchCounts {
 
  private:
   static constexpr std::int32_t at_once = 8;
+  static constexpr std::int32_t added_at_once = 12;  // CTAs whose counts are under way together
 
   [[nodiscard]] __device__ static std::int32_t thread() { return static_cast<std::int32_t>(threadIdx.x); }
   [[nodiscard]] __device__ bool counts_all() const {
@@ -94,7 +98,7 @@ class DispatchCounts {
       return shared_.behind();
     }
     std::int32_t sender = 0;
-    while (token >= sender_tokens(sender).end) {
+    while (token >= shared_.words().sender_end[sender]) {
       ++sender;
     }
     return shared_.next_row(sender);
@@ -115,35 +119,61 @@ class DispatchCounts {
 
   /// Every CTA leaves its counts, waits for all others, and adds up those before and those behind it.
   __device__ void add_up_blocks() const {
+    const std::int32_t padded = padded_counts(experts_);
 #pragma unroll 1
-    for (std::int32_t expert = thread(); expert < experts_; expert += dispatch_threads) {
-      launch_.block_counts[block_ * experts_ + expert] = static_cast<std::uint32_t>(own_count(expert));
+    for (std::int32_t expert = thread(); expert < padded; expert += dispatch_threads) {
+      const std::int32_t count = expert < experts_ ? own_count(expert) : 0;
+      launch_.block_counts[block_ * padded + expert] = static_cast<std::uint32_t>(count);
     }
     __syncthreads();
     if (thread() == 0 && !await_blocks()) {
       shared_.words().failed = 1;
     }
     __syncthreads();
-    const std::int32_t parts = max(1, dispatch_threads / experts_);  // threads that share an expert
+    const std::int32_t fours = padded / 4;
+    const std::int32_t parts = max(1, dispatch_threads / fours);  // threads that share four experts
 #pragma unroll 1
-    for (std::int32_t index = thread(); index < experts_ * parts; index += dispatch_threads) {
-      const std::int32_t expert = index % experts_;
-      add_up(expert, MoeTokenRange::of(blocks_, index / experts_, parts));
+    for (std::int32_t index = thread(); index < fours * parts; index += dispatch_threads) {
+      add_up(index % fours, MoeTokenRange::of(blocks_, index / fours, parts));
     }
     __syncthreads();
   }
 
-  __device__ void add_up(std::int32_t expert, const MoeTokenRange& some_blocks) const {
-    std::int32_t before = 0;
-    std::int32_t behind = 0;
-#pragma unroll 16
-    for (std::int32_t block = some_blocks.begin; block < some_blocks.end; ++block) {
-      const auto count = static_cast<std::int32_t>(__ldcg(launch_.block_counts + block * experts_ + expert));
-      before += block < block_ ? count : 0;
-      behind += block > block_ ? count : 0;
+  /// Four experts in some CTAs. The counts of several CTAs are under way together.
+  __device__ void add_up(std::int32_t four, const MoeTokenRange& some_blocks) const {
+    const auto* all = reinterpret_cast<const uint4*>(launch_.block_counts);
+    std::int32_t before[4] = {};
+    std::int32_t behind[4] = {};
+#pragma unroll 1
+    for (std::int32_t first = some_blocks.begin; first < some_blocks.end; first += added_at_once) {
+      uint4 counts[added_at_once];
+#pragma unroll
+      for (std::int32_t index = 0; index < added_at_once; ++index) {
+        const std::int32_t block = first + index;
+        const bool counts_here = block < some_blocks.end && block != block_;
+        counts[index] = counts_here ? __ldcg(all + block * padded_counts(experts_) / 4 + four) : uint4{0, 0, 0, 0};
+      }
+#pragma unroll
+      for (std::int32_t index = 0; index < added_at_once; ++index) {
+        const bool is_before = first + index < block_;
+        add_four(before, counts[index], is_before);
+        add_four(behind, counts[index], !is_before);
+      }
     }
-    atomicAdd(shared_.before() + expert, before);
-    atomicAdd(shared_.behind() + expert, behind);
+#pragma unroll
+    for (std::int32_t index = 0; index < 4; ++index) {
+      if (4 * four + index < experts_) {
+        atomicAdd(shared_.before() + 4 * four + index, before[index]);
+        atomicAdd(shared_.behind() + 4 * four + index, behind[index]);
+      }
+    }
+  }
+
+  __device__ static void add_four(std::int32_t (&sums)[4], const uint4& counts, bool adds) {
+    sums[0] += adds ? static_cast<std::int32_t>(counts.x) : 0;
+    sums[1] += adds ? static_cast<std::int32_t>(counts.y) : 0;
+    sums[2] += adds ? static_cast<std::int32_t>(counts.z) : 0;
+    sums[3] += adds ? static_cast<std::int32_t>(counts.w) : 0;
   }
 
   /// One thread. The last CTA that comes opens the barrier and makes it ready for the next call.

@@ -3,11 +3,12 @@
 //
 //   all warps         count choices, exchange the counts, find the rows        dispatch_counts.cuh, dispatch_places.cuh
 //   first warps       send tokens: to all rows here, to one row on each peer             dispatch_sender.cuh
-//   the other warps   copy what peers have sent to its further rows                      dispatch_copier.cuh
+//   the next warps    copy what peers have sent to its further rows                      dispatch_copier.cuh
+//   the last warp     tells peers what has been sent                              moe_exchange_progress.cuh
 //
 // Why so: rows are what the grouped GEMM reads, so each choice must have its own, and writing them is what limits a
-// rank besides the fabric: for 8192 tokens of 14 KiB with 8 choices on two ranks 940 MB, 2.7 TB/s in the time in which
-// the 117 MB that cross need 314 us. So a token is read once, for all of its rows and peers, and crosses once for each
+// rank besides the fabric: for 8192 tokens of 14 KiB with 8 choices 940 MB, which alone take 297 us, while the 117 MB
+// that cross between two ranks need 314. So a token is read once, for all of its rows and peers, and crosses once for each
 // rank, straight into a row: a staging place would be written and read for nothing. Copies are made while tokens
 // arrive, token by token, not after the last arrival, where nothing would hide them.
 //
@@ -28,26 +29,33 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
   const DispatchShared shared(launch);
   const DispatchPlaces places(launch, shared, block, blocks);
   places.prepare();
+  shared.progress().prepare(static_cast<std::int32_t>(threadIdx.x));
   __syncthreads();
   const bool sends = warp < launch.senders;
   const std::int32_t copier_warp = warp - launch.senders;
   const bool copies = !sends && copier_warp < launch.copiers;
+  const bool posts = launch.copiers != 0 && warp == dispatch_warps - 1;
   DispatchSender sender(launch, shared, block, blocks, sends ? warp : 0);
   DispatchCopier copier(launch, shared, block, blocks, copies ? copier_warp : 0);
   if (sends) {
     sender.prepare();
-  } else if (copies) {
-    copier.prepare();
   }
   cudaGridDependencySynchronize();  // the kernel before in the stream may have written the tokens
+  places.count();
+  places.publish();
   if (sends) {
-    sender.load_first();
+    sender.load_first();  // not before: choices and counts would queue behind 10 MB of rows
   }
   places.find();
   if (sends) {
     sender.run();
   } else if (copies) {
     copier.run();
+  } else if (posts) {
+    const std::int32_t least = launch.told_together * (launch.exchange.call.world - 1);
+    MoePoster(launch.exchange.call, shared.progress(), MoeExchangePad::dispatch_flags, launch.senders, least, block,
+              blocks)
+        .run(shared.words().epoch);
   }
   const std::uint32_t epoch = shared.words().epoch;
   __syncthreads();

@@ -27,17 +27,25 @@ class DispatchPlaces {
   /// Before the kernel before this one has ended.
   __device__ void prepare() const { counts_.prepare(); }
 
-  /// All threads, after prepare() and a barrier. Ends with a barrier.
-  __device__ void find() const {
+  /// All threads, after prepare() and a barrier.
+  __device__ void count() const {
     if (thread() < DispatchCounts::counting_threads) {
       counts_.count();
     } else if (thread() == DispatchCounts::counting_threads) {
       shared_.words().epoch = begin_call(call_, MoeExchangePad::dispatch_calls, block_);
       fence_release();  // what earlier kernels have read, before publish() lets peers overwrite it
     }
+  }
+
+  /// All threads, after count().
+  __device__ void publish() const {
     __syncthreads();
     counts_.complete();
-    publish();
+    publish_counts();
+  }
+
+  /// All threads, after publish(). Ends with a barrier.
+  __device__ void find() const {
     gather();
     __syncthreads();
     assign();
@@ -47,7 +55,7 @@ class DispatchPlaces {
  private:
   [[nodiscard]] __device__ static std::int32_t thread() { return static_cast<std::int32_t>(threadIdx.x); }
   /// Whole CTAs, one for each peer. Nothing after a wait that was given up: rows of wrong counts may lie anywhere.
-  __device__ void publish() const {
+  __device__ void publish_counts() const {
     if (shared_.words().failed != 0) {
       return;
     }

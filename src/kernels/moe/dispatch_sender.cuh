@@ -16,39 +16,42 @@ class DispatchSender {
       : launch_(launch),
         exchange_(launch.exchange),
         shared_(shared),
-        call_(launch.exchange.call, block),
-        block_(block),
-        blocks_(blocks),
         sender_(sender),
         tokens_(MoeTokenRange::of(launch.exchange.tokens, block * launch.senders + sender, blocks * launch.senders)),
-        pieces_{launch.exchange.row_bytes, launch.sender_ring.stage_bytes},
-        ring_(shared.sender_ring(sender)) {}
+        pieces_{launch.exchange.row_bytes, launch.ring.stage_bytes},
+        ring_(shared.ring(sender)) {}
 
-  __device__ void prepare() const { ring_.prepare(); }
+  __device__ void prepare() const { ring_.prepare(launch_.ring.stages); }
 
   /// Nobody need be waited for: the tokens are this rank's own.
   __device__ void load_first() {
-    load_more();
+    load_up_to(first_pieces);
     read_choice(tokens_.begin);
   }
 
   __device__ void run() {
     if (shared_.words().failed != 0) {
       ring_.drop();  // peers may still read what lies there; they are told by the abort word
+      note(MoeProgress::stopped);
       return;
     }
-    epoch_ = shared_.words().epoch;
+    load_more();
 #pragma unroll 1
     for (std::int32_t token = tokens_.begin; token < tokens_.end; ++token) {
       send(token);
     }
     ring_.await_all_stores();
-    post(MoeExchangePad::all_sent);
+    note(MoeExchangePad::all_sent);
   }
 
  private:
-  __device__ void load_more() {
-    const std::int32_t all = tokens_.count() * pieces_.count();
+  // Not a ring full: what peers are awaited with would queue behind it.
+  static constexpr std::int32_t first_pieces = 2;
+
+  __device__ void load_more() { load_up_to(tokens_.count() * pieces_.count()); }
+
+  __device__ void load_up_to(std::int32_t most) {
+    const std::int32_t all = min(most, tokens_.count() * pieces_.count());
 #pragma unroll 1
     while (ring_.loaded() < all && ring_.has_room()) {
       const std::int64_t token = tokens_.begin + ring_.loaded() / pieces_.count();
@@ -81,11 +84,8 @@ class DispatchSender {
     const bool travels = valid && (owner == exchange_.call.rank || first_of_owner);
     char* target = travels ? launch_.peer_tokens[owner] + std::int64_t{row} * exchange_.row_bytes : nullptr;
     read_choice(token + 1);
-    store_pieces(target, __ballot_sync(0xFFFFFFFFU, travels));
-    if (pending_piece_ == 0) {
-      pending_piece_ = ring_.stored();
-      pending_tokens_ = static_cast<std::uint32_t>(token + 1 - tokens_.begin);
-    }
+    const std::uint32_t lanes = __ballot_sync(0xFFFFFFFFU, travels);
+    store_pieces(target, lanes, lanes & __ballot_sync(0xFFFFFFFFU, owner == exchange_.call.rank));
   }
 
   /// The row of this lane's choice. Choices of one expert within a token have theirs in order.
@@ -122,39 +122,32 @@ class DispatchSender {
     }
   }
 
-  __device__ void store_pieces(char* target, std::uint32_t lanes) {
+  /// `own`: of the lanes those whose row is here.
+  __device__ void store_pieces(char* target, std::uint32_t lanes, std::uint32_t own) {
 #pragma unroll 1
     for (std::int32_t piece = 0; piece < pieces_.count(); ++piece) {
       ring_.await_piece();
-      each_bit(lanes, [&](std::int32_t lane) {
-        ring_.store(from_lane(target, lane) + std::int64_t{piece} * pieces_.piece_bytes, pieces_.bytes(piece));
+      const std::int64_t offset = std::int64_t{piece} * pieces_.piece_bytes;
+      each_bit(lanes & ~own,
+               [&](std::int32_t lane) { ring_.store(from_lane(target, lane) + offset, pieces_.bytes(piece)); });
+      each_bit(own, [&](std::int32_t lane) {
+        ring_.store_first_out(from_lane(target, lane) + offset, pieces_.bytes(piece));
       });
       ring_.end_piece();
       load_more();
-      if (pending_piece_ != 0 && ring_.complete() >= pending_piece_) {
-        post(pending_tokens_);
-        pending_piece_ = 0;
+      if (ring_.complete() >= (complete_tokens_ + 1) * pieces_.count()) {
+        ++complete_tokens_;
+        note(static_cast<std::uint32_t>(complete_tokens_));
       }
     }
   }
 
-  /// To all peers: so many of this warp's tokens have arrived.
-  __device__ void post(std::uint32_t tokens) const {
-    if (call_.alone()) {
-      return;
+  /// For all peers: so many of this warp's tokens have arrived there.
+  __device__ void note(std::uint32_t tokens) const {
+    __syncwarp();  // routes of all lanes come before it
+    if (lane_index() < exchange_.call.world) {
+      shared_.progress().note(sender_, lane_index(), tokens);
     }
-    if (lane_index() == 0) {
-      fence_async_proxy();
-    }
-    __syncwarp();
-    const CallParameters& call = exchange_.call;
-    if (lane_index() < call.world && lane_index() != call.rank) {
-      fence_release();
-      store_relaxed(call.signals[lane_index()] + MoeExchangePad::dispatch_flags +
-                        MoeExchangePad::flag(call.rank, block_, blocks_, sender_),
-                    flag_value(epoch_, tokens));
-    }
-    __syncwarp();
   }
 
   __device__ void report(std::int32_t token) const {
@@ -176,20 +169,13 @@ class DispatchSender {
   const DispatchLaunch& launch_;
   const MoeExchange& exchange_;
   const DispatchShared& shared_;
-  const CollectiveCall call_;
-  const std::int32_t block_;
-  const std::int32_t blocks_;
   const std::int32_t sender_;
   const MoeTokenRange tokens_;
   const MoePieces pieces_;
   MoeStageRing ring_;
-  std::uint32_t epoch_ = 0;
+  std::int32_t complete_tokens_ = 0;      // their stores have been performed
   std::int32_t expert_ = MoeRoute::none;  // of the next token
   float weight_ = 0.0F;
-  // A token that peers have not been told of: complete when so many pieces are. Only one at a time: those that come
-  // while the stores of this one are on their way share the flag after it.
-  std::int32_t pending_piece_ = 0;
-  std::uint32_t pending_tokens_ = 0;
 };
 
 }  // namespace xstage::kernels

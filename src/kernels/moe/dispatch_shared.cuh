@@ -1,49 +1,43 @@
 #pragma once
 // Shared memory of a CTA of dispatch.
 //
-//   barriers of all rings | words | rows of pieces | before, behind [experts] | next row [senders][experts] | stages
+//   barriers of all rings | words | before, behind [experts] | next row [senders][experts] | stages
 
-#include "kernels/moe/moe_exchange_ring.cuh"
+#include "kernels/moe/moe_exchange_progress.cuh"
 
 namespace xstage::kernels {
 
-inline constexpr std::int32_t dispatch_threads = 256;
+inline constexpr std::int32_t dispatch_threads = 384;
 inline constexpr std::int32_t dispatch_warps = dispatch_threads / 32;
 static_assert(dispatch_warps >= max_world && dispatch_warps >= most_moe_senders);
+static_assert(dispatch_threads >= MoeProgress::count);
 
 /// What the warps of a CTA tell each other.
 struct DispatchWords {
   std::uint32_t epoch;
   std::uint32_t failed;  // a peer has not entered, or another wait gave up
   std::int32_t tokens_of[max_world];
-};
-
-/// A piece that a copier has loaded, and where it goes.
-struct CopiedPiece {
-  std::int32_t row[most_moe_choices];  // MoeRoute::none: nowhere
-  std::int32_t piece;
+  std::int32_t sender_end[most_moe_senders];  // behind the last token of each sender
+  std::uint32_t progress[MoeProgress::count];
 };
 
 /// Where the parts begin. Host and device.
 struct DispatchLayout {
-  std::int32_t words, pieces, before, behind, next, stages, bytes;
+  std::int32_t words, before, behind, next, stages, bytes;
 
   [[nodiscard]] XSTAGE_HOST_DEVICE static DispatchLayout of(const DispatchLaunch& launch) {
     const auto up_to = [](std::int32_t offset, std::int32_t alignment) {
       return (offset + alignment - 1) / alignment * alignment;
     };
     const std::int32_t experts = launch.exchange.experts() * static_cast<std::int32_t>(sizeof(std::int32_t));
-    const std::int32_t sender_stages = launch.senders * launch.sender_ring.stages;
-    const std::int32_t copier_stages = launch.copiers * launch.copier_ring.stages;
+    const std::int32_t stages = launch.senders * launch.ring.stages;
     DispatchLayout layout{};
-    layout.words = (sender_stages + copier_stages) * static_cast<std::int32_t>(sizeof(std::uint64_t));
-    layout.pieces = up_to(layout.words + static_cast<std::int32_t>(sizeof(DispatchWords)), 16);
-    layout.before = layout.pieces + copier_stages * static_cast<std::int32_t>(sizeof(CopiedPiece));
+    layout.words = stages * static_cast<std::int32_t>(sizeof(std::uint64_t));
+    layout.before = layout.words + static_cast<std::int32_t>(sizeof(DispatchWords));
     layout.behind = layout.before + experts;
     layout.next = layout.behind + experts;
     layout.stages = up_to(layout.next + launch.senders * experts, 128);
-    layout.bytes =
-        layout.stages + sender_stages * launch.sender_ring.stage_bytes + copier_stages * launch.copier_ring.stage_bytes;
+    layout.bytes = layout.stages + stages * launch.ring.stage_bytes;
     return layout;
   }
 };
@@ -56,6 +50,7 @@ class DispatchShared {
       : launch_(launch), layout_(DispatchLayout::of(launch)) {}
 
   [[nodiscard]] __device__ DispatchWords& words() const { return *at<DispatchWords>(layout_.words); }
+  [[nodiscard]] __device__ MoeProgress progress() const { return MoeProgress(words().progress); }
   /// [experts]: choices of this rank's tokens before those of this CTA; later rows of all ranks before them.
   [[nodiscard]] __device__ std::int32_t* before() const { return at<std::int32_t>(layout_.before); }
   /// [experts]: choices of tokens behind those of this CTA; later rows of all ranks.
@@ -64,20 +59,10 @@ class DispatchShared {
   [[nodiscard]] __device__ std::int32_t* next_row(std::int32_t sender) const {
     return at<std::int32_t>(layout_.next) + sender * launch_.exchange.experts();
   }
-  [[nodiscard]] __device__ CopiedPiece* pieces(std::int32_t copier) const {
-    return at<CopiedPiece>(layout_.pieces) + copier * launch_.copier_ring.stages;
-  }
-  [[nodiscard]] __device__ MoeStageRing sender_ring(std::int32_t sender) const {
-    const MoeRing& ring = launch_.sender_ring;
+  [[nodiscard]] __device__ MoeStageRing ring(std::int32_t sender) const {
+    const MoeRing& ring = launch_.ring;
     return {ring, at<Barrier>(0) + sender * ring.stages,
             at<char>(layout_.stages) + sender * ring.stages * ring.stage_bytes};
-  }
-  [[nodiscard]] __device__ MoeStageRing copier_ring(std::int32_t copier) const {
-    const MoeRing& ring = launch_.copier_ring;
-    const std::int32_t before = launch_.senders * launch_.sender_ring.stages;
-    return {
-        ring, at<Barrier>(0) + before + copier * ring.stages,
-        at<char>(layout_.stages) + before * launch_.sender_ring.stage_bytes + copier * ring.stages * ring.stage_bytes};
   }
 
  private:

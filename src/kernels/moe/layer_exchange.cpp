@@ -63,8 +63,9 @@ void LayerExchange::take_own_buffers(int most_blocks) {
   origins_ = elements<MoeOrigin>(device, most_rows_, "origins of rows");
   expert_counts_ = elements<std::int32_t>(device, experts, "rows of experts");
   first_block_ = elements<std::int32_t>(device, experts + 1, "first blocks of experts");
-  block_counts_ = elements<std::uint32_t>(device, std::int64_t{most_blocks} * experts * heap().world(),
-                                          "choices that CTAs have counted");
+  block_counts_ = elements<std::uint32_t>(
+      device, std::int64_t{most_blocks} * padded_counts(problem_.experts_per_rank * heap().world()),
+      "choices that CTAs have counted");
   tokens_of_ = elements<std::int32_t>(device, max_world, "tokens of ranks");
 }
 

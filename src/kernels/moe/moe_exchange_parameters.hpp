@@ -14,6 +14,7 @@ namespace xstage::kernels {
 inline constexpr std::int32_t most_moe_choices = 16;  // of a token
 inline constexpr std::int32_t most_moe_senders = 8;   // warps of a CTA that store to peers
 inline constexpr std::int32_t most_moe_stages = 16;   // of one warp's ring
+inline constexpr std::int32_t most_moe_stores_under_way = 4;
 
 /// Where one choice of a token has its row, in the table of a rank: row there, or one of the two below.
 struct MoeRoute {
@@ -84,9 +85,15 @@ struct MoeExchange {
 
 /// One warp's ring of stages in shared memory.
 struct MoeRing {
-  std::int32_t stages;       // 3 to most_moe_stages
+  std::int32_t stages;       // more than under_way, up to most_moe_stages
+  std::int32_t under_way;    // stages that are being stored while others are loaded
   std::int32_t stage_bytes;  // longest piece of a row, a multiple of 16
 };
+
+/// Words of a CTA's counts in block_counts: read four at a time.
+[[nodiscard]] XSTAGE_HOST_DEVICE constexpr std::int32_t padded_counts(std::int32_t experts) {
+  return (experts + 3) / 4 * 4;
+}
 
 struct DispatchLaunch {
   MoeExchange exchange;
@@ -95,24 +102,26 @@ struct DispatchLaunch {
   const float* router_weights;
   char* peer_tokens[max_world];      // MoeRows::tokens of every rank
   std::uint64_t* counts[max_world];  // symmetric, of every rank: [source rank][experts + 1], see dispatch_places.cuh
-  std::uint32_t* block_counts;       // [CTAs][experts]: of this rank's tokens
+  std::uint32_t* block_counts;       // [CTAs][padded_counts(experts)]: of this rank's tokens
   RoutingReport* report;
-  std::int32_t senders;  // warps of a CTA, 1 to most_moe_senders
-  std::int32_t copiers;  // warps of a CTA that copy what peers sent, 0 if and only if there are none
-  MoeRing sender_ring;
-  MoeRing copier_ring;
+  std::int32_t senders;         // warps of a CTA, 1 to most_moe_senders
+  std::int32_t copiers;         // warps of a CTA that copy what peers sent, 0 if and only if there are none
+  MoeRing ring;                 // of a sender
+  std::int32_t told_together;   // tokens of a CTA that share a flag
   std::int32_t counted_by_all;  // up to so many choices of a rank each CTA counts all of them
 };
 
 struct CombineLaunch {
   MoeExchange exchange;
-  char* slots[max_world];  // symmetric, of every rank: [most_tokens * top_k, hidden]: rows that came back
-  char* output;            // [tokens, hidden]
-  std::int32_t senders;    // warps of a CTA that send rows, 0 if and only if there are no peers
-  std::int32_t groups;     // of the warps that add: each group has a token at a time
-  MoeRing sender_ring;
-  std::int32_t enters;    // 1: waits until peers have entered, 0: it follows a dispatch, which has
-  std::int32_t overlaps;  // 0: adds only when everything has arrived
+  char* slots[max_world];      // symmetric, of every rank: [most_tokens * top_k, hidden]: rows that came back
+  char* output;                // [tokens, hidden]
+  std::int32_t senders;        // warps of a CTA that send rows, 0 if and only if there are no peers
+  std::int32_t groups;         // of the warps that add: each group has a token at a time
+  MoeRing ring;                // of a sender
+  MoeRing ring_for_few;        // instead of it where no rank has more than a token a CTA: whole rows
+  std::int32_t told_together;  // tokens of a CTA that share a flag
+  std::int32_t enters;         // 1: waits until peers have entered, 0: it follows a dispatch, which has
+  std::int32_t overlaps;       // 0: adds only when everything has arrived
 };
 
 // Beyond it each launch becomes slower.

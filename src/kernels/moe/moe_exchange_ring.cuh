@@ -25,26 +25,42 @@ template <int Under>
 __device__ inline void await_bulk_stores_but() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Under) : "memory");
 }
+/// The same for a number that only the launch knows, 1 to most_moe_stores_under_way.
+__device__ inline void await_bulk_stores_but(std::int32_t under_way) {
+  static_assert(most_moe_stores_under_way == 4);
+  switch (under_way) {
+    case 1:
+      return await_bulk_stores_but<1>();
+    case 2:
+      return await_bulk_stores_but<2>();
+    case 3:
+      return await_bulk_stores_but<3>();
+    default:
+      return await_bulk_stores_but<4>();
+  }
+}
 
 class MoeStageRing {
  public:
   using Barrier = cutlass::arch::ClusterTransactionBarrier;
-  static constexpr std::int32_t stores_under_way = 2;  // stages that are being stored while others are loaded
 
   __device__ MoeStageRing(const MoeRing& ring, Barrier* loaded, char* stages)
       : ring_(ring), barriers_(loaded), base_(stages) {}
 
-  /// Before the kernel before this one has ended.
-  __device__ void prepare() const {
+  /// Before the kernel before this one has ended. `stages`: of the ring, or of a longer one in its place.
+  __device__ void prepare(std::int32_t stages) const {
     if (lane_index() == 0) {
 #pragma unroll 1
-      for (std::int32_t stage = 0; stage < ring_.stages; ++stage) {
+      for (std::int32_t stage = 0; stage < stages; ++stage) {
         barriers_[stage].init(1);
       }
       cutlass::arch::fence_barrier_init();
     }
     __syncwarp();
   }
+
+  /// Before the first load: the same memory as other stages.
+  __device__ void become(const MoeRing& ring) { ring_ = ring; }
 
   [[nodiscard]] __device__ std::int32_t loaded() const { return loaded_; }      // pieces, begun
   [[nodiscard]] __device__ std::int32_t stored() const { return stored_; }      // begun
@@ -86,15 +102,25 @@ class MoeStageRing {
     }
   }
 
+  /// The same, to what nobody reads soon: L2 gives it up before what peers send, which is read when it has come.
+  __device__ void store_first_out(char* target, std::int32_t bytes) const {
+    if (lane_index() == 0) {
+      asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(target),
+                   "r"(cute::cast_smem_ptr_to_uint(stage(store_stage_))), "r"(bytes),
+                   "l"(static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST))
+                   : "memory");
+    }
+  }
+
   /// After the last store of the oldest piece.
   __device__ void end_piece() {
     if (lane_index() == 0) {
       commit_bulk_stores();
-      await_bulk_stores_but<stores_under_way>();
+      await_bulk_stores_but(ring_.under_way);
     }
     __syncwarp();
     pop();
-    complete_ = max(complete_, stored_ - stores_under_way);
+    complete_ = max(complete_, stored_ - ring_.under_way);
   }
 
   __device__ void await_all_stores() {
@@ -128,7 +154,7 @@ class MoeStageRing {
     }
   }
 
-  const MoeRing& ring_;
+  MoeRing ring_;
   Barrier* const barriers_;
   char* const base_;
   std::int32_t loaded_ = 0;

@@ -1,0 +1,112 @@
+#pragma once
+// How far a CTA's senders have come, and the warp that tells peers.
+//
+//   sender --tokens whose stores are complete--> word in shared memory --> poster --fence, flag--> peer
+//
+// Before a flag comes a fence, which queues behind all stores on their way to the fabric, 5 to 15 us when it is busy.
+// In that time a sender would store nothing, so it is another warp's work; and fences slow down the stores of the whole
+// multiprocessor, so flags are few: one for some tokens of all senders together.
+
+#include "kernels/moe/moe_exchange_ring.cuh"
+
+namespace xstage::kernels {
+
+/// Words in shared memory: [most_moe_senders][max_world].
+class MoeProgress {
+ public:
+  static constexpr std::int32_t count = most_moe_senders * max_world;
+  static constexpr std::uint32_t stopped = 0xFFFFFFFFU;  // a sender that has given up: peers hear of it otherwise
+
+  __device__ explicit MoeProgress(std::uint32_t* words) : words_(words) {}
+
+  /// Before a barrier of the CTA. `thread` of at least `count` threads.
+  __device__ void prepare(std::int32_t thread) const {
+    if (thread < count) {
+      words_[thread] = 0;
+    }
+  }
+  /// That stores of so many tokens for that peer are complete. Warps agree before; any lane.
+  __device__ void note(std::int32_t sender, std::int32_t peer, std::uint32_t tokens) const {
+    store_release_shared(words_ + sender * max_world + peer, tokens);
+  }
+  [[nodiscard]] __device__ std::uint32_t of(std::int32_t index) const { return load_acquire_shared(words_ + index); }
+
+ private:
+  std::uint32_t* const words_;
+};
+
+/// The warp that turns words into flags, until all senders have sent all.
+class MoePoster {
+ public:
+  /// `flags`: word of the signal pad with the first flag of this kernel. `least`: tokens worth telling before the end,
+  /// of all senders and peers together.
+  __device__ MoePoster(const CallParameters& call, const MoeProgress& progress, std::uint32_t flags,
+                       std::int32_t senders, std::int32_t least, std::int32_t block, std::int32_t blocks)
+      : call_(call),
+        progress_(progress),
+        flags_(flags),
+        senders_(senders),
+        least_(least),
+        block_(block),
+        blocks_(blocks) {}
+
+  __device__ void run(std::uint32_t epoch) const {
+    std::uint32_t told[parts] = {};
+#pragma unroll 1
+    while (!look(told, epoch)) {
+    }
+  }
+
+ private:
+  static constexpr std::int32_t parts = MoeProgress::count / 32;  // words of a lane
+
+  /// Whether there is nothing more to tell.
+  __device__ bool look(std::uint32_t (&told)[parts], std::uint32_t epoch) const {
+    std::uint32_t sent[parts];
+    std::uint32_t news = 0;
+    bool ends = true;
+#pragma unroll
+    for (std::int32_t part = 0; part < parts; ++part) {
+      sent[part] = exists(part) ? progress_.of(index(part)) : MoeProgress::stopped;
+      const bool is_last = sent[part] == MoeProgress::stopped || sent[part] == MoeExchangePad::all_sent;
+      news += is_last ? 0U : sent[part] - told[part];
+      ends = ends && is_last;
+    }
+    ends = __all_sync(0xFFFFFFFFU, ends) != 0;
+    if (ends || __reduce_add_sync(0xFFFFFFFFU, news) >= static_cast<std::uint32_t>(least_)) {
+      tell(sent, told, epoch);
+    }
+    return ends;
+  }
+
+  __device__ void tell(const std::uint32_t (&sent)[parts], std::uint32_t (&told)[parts], std::uint32_t epoch) const {
+    // No proxy fence: each sender has seen its bulk stores complete. It would take 5 us.
+    fence_release();
+#pragma unroll
+    for (std::int32_t part = 0; part < parts; ++part) {
+      if (sent[part] != told[part] && sent[part] != MoeProgress::stopped) {
+        store_relaxed(
+            call_.signals[peer(part)] + flags_ + MoeExchangePad::flag(call_.rank, block_, blocks_, sender(part)),
+            flag_value(epoch, sent[part]));
+        told[part] = sent[part];
+      }
+    }
+  }
+
+  [[nodiscard]] __device__ static std::int32_t index(std::int32_t part) { return lane_index() + 32 * part; }
+  [[nodiscard]] __device__ static std::int32_t peer(std::int32_t part) { return index(part) % max_world; }
+  [[nodiscard]] __device__ static std::int32_t sender(std::int32_t part) { return index(part) / max_world; }
+  [[nodiscard]] __device__ bool exists(std::int32_t part) const {
+    return sender(part) < senders_ && peer(part) < call_.world && peer(part) != call_.rank;
+  }
+
+  const CallParameters& call_;
+  const MoeProgress progress_;
+  const std::uint32_t flags_;
+  const std::int32_t senders_;
+  const std::int32_t least_;
+  const std::int32_t block_;
+  const std::int32_t blocks_;
+};
+
+}  // namespace xstage::kernels
