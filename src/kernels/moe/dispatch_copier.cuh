@@ -44,8 +44,8 @@ class DispatchCopier {
     std::int32_t number;
   };
 
-  static constexpr std::int32_t step = 16;    // bytes of a lane
-  static constexpr std::int32_t at_once = 8;  // loads of a lane under way together
+  static constexpr std::int32_t step = 16;     // bytes of a lane
+  static constexpr std::int32_t at_once = 16;  // loads of a lane under way together
 
   /// Streams come from all peers' CTAs with this one's number; each rank begins with another peer. Fewer streams than
   /// copiers: several of them take turns at one.
