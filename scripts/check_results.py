@@ -5,7 +5,7 @@
 
 Every bench/results/*.json names the commit that it measured. The check fails if that commit is not in this history, or
 if the measured sources have changed since: src/node/cuda for calibrations, for the rest
-src/kernels and src/schedule without what belongs to operators that are not used.
+src/kernels and src/schedule without what belongs to operators that are not used. Comments and layout may change.
 A shallow clone or an export without git cannot answer; the check then says so and passes.
 """
 
@@ -15,6 +15,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+from cpp_code import same_code
 
 CALIBRATION_SOURCES = ("src/node/cuda",)
 KERNEL_SOURCES = ("src/kernels", "src/schedule")
@@ -77,11 +79,19 @@ def commit_of(result_file):
     return commit
 
 
+def has_same_code(repository, commit, path):
+    """Whether a file of the working tree differs from that of `commit` in comments and layout at most."""
+    file = repository / path
+    status, measured = git(repository, "show", f"{commit}:{path}")
+    return status == 0 and file.is_file() and same_code(path, measured, file.read_text(encoding="utf-8").strip())
+
+
 def changed_files(repository, commit, paths):
-    """Files of these path specifications in which the working tree differs from `commit`, new ones included."""
+    """Files of these path specifications in which the working tree's code differs from `commit`, new ones included."""
     _, changed = git(repository, "diff", "--name-only", commit, "--", *paths)
     _, untracked = git(repository, "ls-files", "--others", "--exclude-standard", "--", *paths)
-    return sorted(set(changed.splitlines()) | set(untracked.splitlines()))
+    names = sorted(set(changed.splitlines()) | set(untracked.splitlines()))
+    return [name for name in names if not has_same_code(repository, commit, name)]
 
 
 def check_file(repository, result_file, shallow):

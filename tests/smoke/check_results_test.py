@@ -78,6 +78,24 @@ class Results(unittest.TestCase):
         self.assertEqual(len(self.complaints()), 1)
         self.assertIn("since then changed: src/kernels/gemm/gemm.cu", self.complaints()[0])
 
+    def test_comments_and_layout_may_change(self):
+        code = 'f(a, b);  // old\n#define X 1\nauto text = "// none";\n'
+        self.write("src/kernels/gemm/gemm.cu", code)
+        self.add_result("gemm-h200x2.json", self.commit())
+        laid_out = '/* new */ f(a,\n  b);\n#define X  1 // one\nauto text =\n    "// none";'
+        self.write("src/kernels/gemm/gemm.cu", laid_out)
+        self.assertEqual(self.complaints(), [])
+        for old, new in (("a, b", "a b"), ("X 1\n", "X 1 "), ("// none", "//none"), ("f(", "f(f("), ("#define", "# undef")):
+            with self.subTest(f"{old!r} to {new!r}"):
+                self.write("src/kernels/gemm/gemm.cu", code.replace(old, new))
+                self.assertEqual(len(self.complaints()), 1)
+
+    def test_layout_of_other_files_counts(self):
+        self.write("src/kernels/gemm/budgets.json", '{"a": 1}')
+        self.add_result("gemm-h200x2.json", self.commit())
+        self.write("src/kernels/gemm/budgets.json", '{"a":  1}')
+        self.assertEqual(len(self.complaints()), 1)
+
     def test_changed_schedule_in_a_folder_that_did_not_exist(self):
         self.add_result("gemm-h200x2.json", self.measured)
         self.write("src/schedule/wave.hpp", "new")

@@ -16,8 +16,9 @@ moe_exchange::LaunchShape shape_of(const DispatchLaunch& launch, int blocks, boo
 }  // namespace
 
 /// Few senders with few pieces on the way: the fabric is full all the same, and its queue delays all other loads and
-/// flags. 8192 tokens, top-8 on two H200, rows of 4 and 14 KiB: 115 and 350 us; by three senders 117 and 356, by one 126
-/// and 351; with two pieces under way 116 and 352, in pieces of 2 KiB 118 and 357; flags for four tokens 116 and 354.
+/// flags. 8192 tokens, top-8 on two H200, rows of 4 and 14 KiB: 115 and 350 us; by three senders 117 and 356, by one
+/// 126 and 351; with two pieces under way 116 and 352, in pieces of 2 KiB 118 and 357; flags for four tokens 116 and
+/// 354.
 void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning) {
   using moe_exchange::or_rule;
   const bool alone = launch.exchange.call.world == 1;

@@ -8,8 +8,8 @@
 //
 // Why so: rows are what the grouped GEMM reads, so each choice must have its own, and writing them is what limits a
 // rank besides the fabric: for 8192 tokens of 14 KiB with 8 choices 940 MB, which alone take 297 us, while the 117 MB
-// that cross between two ranks need 314. So a token is read once, for all of its rows and peers, and crosses once for each
-// rank, straight into a row: a staging place would be written and read for nothing. Copies are made while tokens
+// that cross between two ranks need 314. So a token is read once, for all of its rows and peers, and crosses once for
+// each rank, straight into a row: a staging place would be written and read for nothing. Copies are made while tokens
 // arrive, token by token, not after the last arrival, where nothing would hide them.
 //
 // Rows, weights, origins and routes may be overwritten when this rank has entered the call, which its counts say; all
