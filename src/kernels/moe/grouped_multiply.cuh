@@ -29,26 +29,64 @@ class GroupedMultiply {
     std::uint32_t number = 0;
 #pragma unroll 1
     for (std::int32_t index = place_.cluster; index < tiles; index += place_.clusters) {
-      // Read before the main loop, needed behind it.
-      float weights[2] = {};
-      if constexpr (Gated) {
-        ring.full[position_.index].wait(position_.parity);
-        read_weights(shared_.tile(number), weights);
+      ring.full[position_.index].wait(position_.parity);
+      const schedule::LinearTile& tile = shared_.tile(number);
+      const std::int32_t leaving = leaving_chunks<TileColumns, Gated>(launch_, tile.column);
+      if (tile.rows > half_rows * half_) {
+        // Read before the main loop, needed behind it.
+        float weights[2] = {};
+        if constexpr (Gated) {
+          read_weights(tile, weights);
+        }
+        Loop::multiply(accumulator, ring, position_, launch_.depth_blocks, half_, cluster());
+        stage(accumulator, weights, leaving);
+      } else {
+        pass_over(ring);
+        hand_over_nothing(leaving);
       }
-      Loop::multiply(accumulator, ring, position_, launch_.depth_blocks, half_,
-                     static_cast<std::uint32_t>(launch_.tiling.cluster));
-      stage(accumulator, weights, leaving_chunks<TileColumns, Gated>(launch_, shared_.tile(number).column));
       ++number;
     }
   }
 
  private:
+  static constexpr std::int32_t half_rows = gemm_tile_rows / 2;
   static constexpr int chunks = (Gated ? TileColumns / 2 : TileColumns) / chunk_columns;
+
+  [[nodiscard]] __device__ std::uint32_t cluster() const { return static_cast<std::uint32_t>(launch_.tiling.cluster); }
+
+  /// All rows of this half are padding: the tensor cores and their power are for others. One warp lets the stages go,
+  /// the others wait for it: who falls behind a stage, or runs ahead of it, by a round waits for the wrong parity.
+  __device__ void pass_over(const OperandRing& ring) {
+    RingPosition position = position_;
+    const bool first_warp = threadIdx.x / 32U % 4U == 0U;
+#pragma unroll 1
+    for (std::int32_t block = 0; block < launch_.depth_blocks; ++block) {
+      if (first_warp) {
+        ring.full[position.index].wait(position.parity);
+        __syncwarp();
+        Loop::release(ring.empty, position.index, cluster());
+      }
+      position.advance(ring.stages);
+    }
+    position_ = position;
+    asm volatile("bar.sync %0, 128;" ::"r"(1 + half_) : "memory");
+  }
+
+  /// The store warp turns the chunks over without storing them.
+  __device__ void hand_over_nothing(std::int32_t leaving) {
+#pragma unroll 1
+    for (std::int32_t index = 0; index < leaving; ++index) {
+      shared_.barriers().vacant[half_][used_.index].wait(used_.parity ^ 1U);
+      const RingPosition first = used_;
+      used_.advance(launch_.staging);
+      hand_over(first, 1);
+    }
+  }
 
   /// Of this thread's rows. Those behind an expert's last row have weights that mean nothing, as have their results.
   __device__ void read_weights(const schedule::LinearTile& tile, float (&weights)[2]) const {
-    const float* mine = launch_.router_weights + static_cast<std::int64_t>(tile.block) * gemm_tile_rows + 64 * half_ +
-                        threadIdx.x / 32U % 4U * 16U + threadIdx.x % 32U / 4U;
+    const float* mine = launch_.router_weights + static_cast<std::int64_t>(tile.block) * gemm_tile_rows +
+                        half_rows * half_ + threadIdx.x / 32U % 4U * 16U + threadIdx.x % 32U / 4U;
     weights[0] = __ldg(mine);
     weights[1] = __ldg(mine + 8);
   }
