@@ -13,15 +13,13 @@ moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool
   return {blocks, combine_threads, CombineLayout::of(launch).bytes, cooperative};
 }
 
-/// A shorter ring first, then shorter pieces.
+/// A shorter ring first, then shorter pieces, until the launch fits with whatever its other ring takes. `ring` is one
+/// of the launch's.
 void fit_ring(const CombineLaunch& launch, MoeRing& ring, int piece) {
   const int least_stages = ring.under_way + 1;
-  CombineLaunch tried = launch;
   for (;;) {
     ring.stage_bytes = moe_exchange::even_piece(launch.exchange.row_bytes, piece);
-    tried.ring = ring;
-    tried.ring_for_few = ring;
-    if (CombineLayout::of(tried).bytes <= moe_exchange::most_shared_bytes) {
+    if (CombineLayout::of(launch).bytes <= moe_exchange::most_shared_bytes) {
       return;
     }
     if (ring.stages > least_stages) {
@@ -47,23 +45,30 @@ void plan_combine(CombineLaunch& launch, const CombineTuning& tuning) {
   launch.told_together = std::max(1, or_rule(tuning.told_together, 1));
   launch.ring.under_way = std::clamp(or_rule(tuning.under_way, 2), 1, most_moe_stores_under_way);
   launch.ring.stages = std::clamp(or_rule(tuning.stages, 16), launch.ring.under_way + 1, most_moe_stages);
-  launch.ring_for_few = launch.ring;
+  const MoeRing asked = launch.ring;
+  launch.ring_for_few = {};
   fit_ring(launch, launch.ring, or_rule(tuning.piece_bytes, 4096));
+  launch.ring_for_few = asked;  // in the memory of the other, and no more stages than fit beside its notes
   fit_ring(launch, launch.ring_for_few, or_rule(tuning.piece_bytes, launch.exchange.row_bytes));
 }
 
 void load_combine() {
-  moe_exchange::allow_shared_memory(combine_kernel, "combine");
-  moe_exchange::allow_shared_memory(combine_virtual_kernel, "combine");
+  moe_exchange::allow_shared_memory(combine_kernel<NoMoeDelay>, "combine");
+  moe_exchange::allow_shared_memory(combine_virtual_kernel<NoMoeDelay>, "combine");
+  moe_exchange::allow_shared_memory(combine_kernel<RandomMoeDelay>, "combine");
+  moe_exchange::allow_shared_memory(combine_virtual_kernel<RandomMoeDelay>, "combine");
 }
 
 void launch_combine(const CombineLaunch& launch, int blocks, cudaStream_t stream) {
-  moe_exchange::enqueue(combine_kernel, shape_of(launch, blocks, false), stream, "combine", launch);
+  auto* kernel = launch.delays.longest_ns == 0 ? combine_kernel<NoMoeDelay> : combine_kernel<RandomMoeDelay>;
+  moe_exchange::enqueue(kernel, shape_of(launch, blocks, false), stream, "combine", launch);
 }
 
 void launch_virtual_combine(const CombineLaunch* launches, const CombineLaunch& first, int ranks, int blocks,
                             cudaStream_t stream) {
-  moe_exchange::enqueue(combine_virtual_kernel, shape_of(first, blocks * ranks, true), stream, "combine", launches,
+  auto* kernel =
+      first.delays.longest_ns == 0 ? combine_virtual_kernel<NoMoeDelay> : combine_virtual_kernel<RandomMoeDelay>;
+  moe_exchange::enqueue(kernel, shape_of(first, blocks * ranks, true), stream, "combine", launches,
                         static_cast<std::int32_t>(ranks));
 }
 

@@ -19,6 +19,7 @@
 
 namespace xstage::kernels {
 
+template <class Delay>
 __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks) {
   const std::int32_t warp = __shfl_sync(0xFFFFFFFFU, static_cast<std::int32_t>(threadIdx.x / 32U), 0);
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
@@ -27,7 +28,8 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   const bool sends = warp < launch.senders;
   const MoeProgress progress = CombineShared::progress(launch);
   progress.prepare(static_cast<std::int32_t>(threadIdx.x));
-  CombineSender sender(launch, block, blocks, sends ? warp : 0);
+  const Delay delay(launch.delays, block);
+  CombineSender<Delay> sender(launch, block, blocks, sends ? warp : 0, delay);
   if (sends) {
     sender.prepare();
   }
@@ -43,10 +45,10 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
     const CallParameters& parameters = launch.exchange.call;
     const std::int32_t least = launch.told_together * launch.senders * (parameters.world - 1);
     MoePoster(parameters, progress, MoeExchangePad::combine_flags(parameters.world, blocks), launch.senders, least,
-              block, blocks)
+              block, blocks, delay)
         .run(epoch);
   } else {
-    CombineSum(launch, block, blocks, warp - (combine_warps - combine_adders(launch.senders))).run(epoch);
+    CombineSum<Delay>(launch, block, blocks, warp - (combine_warps - combine_adders(launch.senders)), delay).run(epoch);
   }
   __syncthreads();  // all have read the number of the call before it changes
   if (threadIdx.x == 0) {
@@ -55,16 +57,18 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
 }
 
 /// One rank a launch.
+template <class Delay>
 __global__ void __launch_bounds__(combine_threads, 1) combine_kernel(const __grid_constant__ CombineLaunch launch) {
-  run_combine(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
+  run_combine<Delay>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
 }
 
 /// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+template <class Delay>
 __global__ void __launch_bounds__(combine_threads, 1)
     combine_virtual_kernel(const CombineLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  run_combine(launches[block / blocks], block % blocks, blocks);
+  run_combine<Delay>(launches[block / blocks], block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels

@@ -7,9 +7,11 @@
 
 namespace xstage::kernels {
 
+template <class Delay>
 class CombineSender {
  public:
-  __device__ CombineSender(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks, std::int32_t sender)
+  __device__ CombineSender(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks, std::int32_t sender,
+                           const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
         call_(launch.exchange.call, block),
@@ -18,7 +20,8 @@ class CombineSender {
         sender_(sender),
         pieces_{launch.exchange.row_bytes, launch.ring.stage_bytes},
         ring_(CombineShared::ring(launch, sender)),
-        loaded_(CombineShared::pieces(launch, sender)) {}
+        loaded_(CombineShared::pieces(launch, sender)),
+        delay_(delay) {}
 
   __device__ void prepare() const { ring_.prepare(CombineLayout::stages_of(launch_)); }
 
@@ -146,6 +149,7 @@ class CombineSender {
 
   __device__ void store_oldest() {
     ring_.await_piece();
+    delay_();
     const SentPiece piece = loaded_[ring_.store_stage()];
     ring_.store(piece.to, piece.bytes);
     ring_.end_piece();
@@ -180,7 +184,8 @@ class CombineSender {
   }
 
   /// One lane for each owner.
-  __device__ void note(bool notes, std::uint32_t tokens) const {
+  __device__ void note(bool notes, std::uint32_t tokens) {
+    delay_();
     __syncwarp();
     if (notes) {
       CombineShared::progress(launch_).note(sender_, lane_owner(), tokens);
@@ -196,6 +201,7 @@ class CombineSender {
   MoePieces pieces_;
   MoeStageRing ring_;
   SentPiece* const loaded_;
+  Delay delay_;
   std::int32_t first_token_ = 0;
   std::int32_t tokens_ = 0;
   std::int32_t longest_ = 0;  // the most tokens of a rank

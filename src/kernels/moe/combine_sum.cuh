@@ -8,10 +8,12 @@
 
 namespace xstage::kernels {
 
+template <class Delay>
 class CombineSum {
  public:
   /// `warp`: of those that add.
-  __device__ CombineSum(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks, std::int32_t warp)
+  __device__ CombineSum(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks, std::int32_t warp,
+                        const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
         call_(launch.exchange.call, block),
@@ -21,9 +23,10 @@ class CombineSum {
         groups_(min(launch.groups, max(1, tokens_.count()))),
         group_warps_(combine_adders(launch.senders) / groups_),
         group_(warp / group_warps_),
-        member_(warp % group_warps_) {}
+        member_(warp % group_warps_),
+        delay_(delay) {}
 
-  __device__ void run(std::uint32_t epoch) const {
+  __device__ void run(std::uint32_t epoch) {
     if (group_ >= groups_) {
       return;
     }
@@ -32,6 +35,7 @@ class CombineSum {
       if (!await(token, epoch)) {
         return;  // the output means nothing, and the host is told
       }
+      delay_();
       add_up(token);
     }
   }
@@ -56,7 +60,9 @@ class CombineSum {
         arrived = arrived && await_flag(rank, index % launch_.senders, epoch, expected);
       }
     }
-    return __all_sync(0xFFFFFFFFU, arrived) != 0;
+    arrived = __all_sync(0xFFFFFFFFU, arrived) != 0;
+    __syncwarp();  // all lanes read what some of them have acquired; a vote orders nothing
+    return arrived;
   }
 
   [[nodiscard]] __device__ bool await_flag(std::int32_t rank, std::int32_t sender, std::uint32_t epoch,
@@ -161,6 +167,7 @@ class CombineSum {
   const std::int32_t group_warps_;
   const std::int32_t group_;
   const std::int32_t member_;
+  Delay delay_;
 };
 
 }  // namespace xstage::kernels

@@ -49,17 +49,22 @@ void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning) {
 }
 
 void load_dispatch() {
-  moe_exchange::allow_shared_memory(dispatch_kernel, "dispatch");
-  moe_exchange::allow_shared_memory(dispatch_virtual_kernel, "dispatch");
+  moe_exchange::allow_shared_memory(dispatch_kernel<NoMoeDelay>, "dispatch");
+  moe_exchange::allow_shared_memory(dispatch_virtual_kernel<NoMoeDelay>, "dispatch");
+  moe_exchange::allow_shared_memory(dispatch_kernel<RandomMoeDelay>, "dispatch");
+  moe_exchange::allow_shared_memory(dispatch_virtual_kernel<RandomMoeDelay>, "dispatch");
 }
 
 void launch_dispatch(const DispatchLaunch& launch, int blocks, cudaStream_t stream) {
-  moe_exchange::enqueue(dispatch_kernel, shape_of(launch, blocks, false), stream, "dispatch", launch);
+  auto* kernel = launch.delays.longest_ns == 0 ? dispatch_kernel<NoMoeDelay> : dispatch_kernel<RandomMoeDelay>;
+  moe_exchange::enqueue(kernel, shape_of(launch, blocks, false), stream, "dispatch", launch);
 }
 
 void launch_virtual_dispatch(const DispatchLaunch* launches, const DispatchLaunch& first, int ranks, int blocks,
                              cudaStream_t stream) {
-  moe_exchange::enqueue(dispatch_virtual_kernel, shape_of(first, blocks * ranks, true), stream, "dispatch", launches,
+  auto* kernel =
+      first.delays.longest_ns == 0 ? dispatch_virtual_kernel<NoMoeDelay> : dispatch_virtual_kernel<RandomMoeDelay>;
+  moe_exchange::enqueue(kernel, shape_of(first, blocks * ranks, true), stream, "dispatch", launches,
                         static_cast<std::int32_t>(ranks));
 }
 

@@ -10,17 +10,19 @@
 
 namespace xstage::kernels {
 
+template <class Delay>
 class DispatchCopier {
  public:
   __device__ DispatchCopier(const DispatchLaunch& launch, const DispatchShared& shared, std::int32_t block,
-                            std::int32_t blocks, std::int32_t copier)
+                            std::int32_t blocks, std::int32_t copier, const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
         shared_(shared),
         call_(launch.exchange.call, block),
         block_(block),
         blocks_(blocks),
-        copier_(copier) {}
+        copier_(copier),
+        delay_(delay) {}
 
   __device__ void run() {
     if (shared_.words().failed == 0) {
@@ -81,6 +83,7 @@ class DispatchCopier {
       if (!await(item)) {
         return;
       }
+      delay_();
       if (!is_read) {
         route = read_route(item);
       }
@@ -131,9 +134,12 @@ class DispatchCopier {
     const std::uint32_t flag = MoeExchangePad::flag(source, block_, blocks_, of_stream(stream_.sender, item));
     const std::uint32_t* word = call_.own_signal(MoeExchangePad::dispatch_flags + flag);
     const std::uint32_t needed = expected(item);
-    std::uint32_t seen = load_acquire(word);  // each lane reads itself what lies behind it
+    // Each lane reads itself what lies behind it, and no lane counts on more than all have seen.
+    std::uint32_t seen = load_acquire(word);
+    seen =
+        needed + static_cast<std::uint32_t>(__reduce_min_sync(0xFFFFFFFFU, static_cast<std::int32_t>(seen - needed)));
     bool arrived = true;
-    if (__any_sync(0xFFFFFFFFU, !reached(seen, needed)) != 0) {
+    if (!reached(seen, needed)) {
       arrived = wait_at_least(call_.waits(), {MoeWaitSite::sent_tokens, source, flag, epoch_}, word, needed);
       seen = needed;
     }
@@ -200,6 +206,7 @@ class DispatchCopier {
   const std::int32_t block_;
   const std::int32_t blocks_;
   const std::int32_t copier_;
+  Delay delay_;
   std::uint32_t epoch_ = 0;
   std::int32_t streams_ = 0;
   std::int32_t turns_ = 1;  // copiers of a stream, each of which takes one token of so many

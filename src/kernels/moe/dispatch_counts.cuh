@@ -55,6 +55,9 @@ class DispatchCounts {
   __device__ void complete() const {
     if (!counts_all()) {
       add_up_blocks();
+    } else if (block_ == 0 && thread() == 0) {
+      // Nobody waits for it in this call, but it must not fall behind by more calls than a signed distance holds.
+      store_relaxed(call_.own_signal(MoeExchangePad::blocks_passed), shared_.words().epoch);
     }
   }
 

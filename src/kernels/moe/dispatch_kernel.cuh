@@ -21,6 +21,7 @@
 
 namespace xstage::kernels {
 
+template <class Delay>
 __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t block, std::int32_t blocks) {
   // From one lane to all: the compiler then knows that a warp agrees on it.
   const std::int32_t warp = __shfl_sync(0xFFFFFFFFU, static_cast<std::int32_t>(threadIdx.x / 32U), 0);
@@ -35,17 +36,20 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
   const std::int32_t copier_warp = warp - launch.senders;
   const bool copies = !sends && copier_warp < launch.copiers;
   const bool posts = launch.copiers != 0 && warp == dispatch_warps - 1;
-  DispatchSender sender(launch, shared, block, blocks, sends ? warp : 0);
-  DispatchCopier copier(launch, shared, block, blocks, copies ? copier_warp : 0);
+  Delay delay(launch.delays, block);
+  DispatchSender<Delay> sender(launch, shared, block, blocks, sends ? warp : 0, delay);
+  DispatchCopier<Delay> copier(launch, shared, block, blocks, copies ? copier_warp : 0, delay);
   if (sends) {
     sender.prepare();
   }
   cudaGridDependencySynchronize();  // the kernel before in the stream may have written the tokens
   places.count();
+  delay();
   places.publish();
   if (sends) {
     sender.load_first();  // not before: choices and counts would queue behind 10 MB of rows
   }
+  delay();
   places.find();
   if (sends) {
     sender.run();
@@ -54,7 +58,7 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
   } else if (posts) {
     const std::int32_t least = launch.told_together * (launch.exchange.call.world - 1);
     MoePoster(launch.exchange.call, shared.progress(), MoeExchangePad::dispatch_flags, launch.senders, least, block,
-              blocks)
+              blocks, delay)
         .run(shared.words().epoch);
   }
   const std::uint32_t epoch = shared.words().epoch;
@@ -66,16 +70,18 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
 }
 
 /// One rank a launch.
+template <class Delay>
 __global__ void __launch_bounds__(dispatch_threads, 1) dispatch_kernel(const __grid_constant__ DispatchLaunch launch) {
-  run_dispatch(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
+  run_dispatch<Delay>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
 }
 
 /// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+template <class Delay>
 __global__ void __launch_bounds__(dispatch_threads, 1)
     dispatch_virtual_kernel(const DispatchLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  run_dispatch(launches[block / blocks], block % blocks, blocks);
+  run_dispatch<Delay>(launches[block / blocks], block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels

@@ -9,17 +9,19 @@
 
 namespace xstage::kernels {
 
+template <class Delay>
 class DispatchSender {
  public:
   __device__ DispatchSender(const DispatchLaunch& launch, const DispatchShared& shared, std::int32_t block,
-                            std::int32_t blocks, std::int32_t sender)
+                            std::int32_t blocks, std::int32_t sender, const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
         shared_(shared),
         sender_(sender),
         tokens_(MoeTokenRange::of(launch.exchange.tokens, block * launch.senders + sender, blocks * launch.senders)),
         pieces_{launch.exchange.row_bytes, launch.ring.stage_bytes},
-        ring_(shared.ring(sender)) {}
+        ring_(shared.ring(sender)),
+        delay_(delay) {}
 
   __device__ void prepare() const { ring_.prepare(launch_.ring.stages); }
 
@@ -127,6 +129,7 @@ class DispatchSender {
 #pragma unroll 1
     for (std::int32_t piece = 0; piece < pieces_.count(); ++piece) {
       ring_.await_piece();
+      delay_();
       const std::int64_t offset = std::int64_t{piece} * pieces_.piece_bytes;
       each_bit(lanes & ~own,
                [&](std::int32_t lane) { ring_.store(from_lane(target, lane) + offset, pieces_.bytes(piece)); });
@@ -143,7 +146,8 @@ class DispatchSender {
   }
 
   /// For all peers: so many of this warp's tokens have arrived there.
-  __device__ void note(std::uint32_t tokens) const {
+  __device__ void note(std::uint32_t tokens) {
+    delay_();
     __syncwarp();  // routes of all lanes come before it
     if (lane_index() < exchange_.call.world) {
       shared_.progress().note(sender_, lane_index(), tokens);
@@ -173,6 +177,7 @@ class DispatchSender {
   const MoeTokenRange tokens_;
   const MoePieces pieces_;
   MoeStageRing ring_;
+  Delay delay_;
   std::int32_t complete_tokens_ = 0;      // their stores have been performed
   std::int32_t expert_ = MoeRoute::none;  // of the next token
   float weight_ = 0.0F;

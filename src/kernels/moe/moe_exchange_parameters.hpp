@@ -95,6 +95,12 @@ struct MoeRing {
   return (experts + 3) / 4 * 4;
 }
 
+/// For tests: see moe_exchange_delay.cuh.
+struct MoeDelays {
+  std::uint32_t longest_ns;  // 0: none
+  std::uint32_t seed;
+};
+
 struct DispatchLaunch {
   MoeExchange exchange;
   const char* tokens_in;
@@ -109,6 +115,7 @@ struct DispatchLaunch {
   MoeRing ring;                 // of a sender
   std::int32_t told_together;   // tokens of a CTA that share a flag
   std::int32_t counted_by_all;  // up to so many choices of a rank each CTA counts all of them
+  MoeDelays delays;
 };
 
 struct CombineLaunch {
@@ -122,6 +129,7 @@ struct CombineLaunch {
   std::int32_t told_together;  // tokens of a CTA that share a flag
   std::int32_t enters;         // 1: waits until peers have entered, 0: it follows a dispatch, which has
   std::int32_t overlaps;       // 0: adds only when everything has arrived
+  MoeDelays delays;
 };
 
 // Beyond it each launch becomes slower.

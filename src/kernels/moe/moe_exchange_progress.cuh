@@ -7,6 +7,7 @@
 // In that time a sender would store nothing, so it is another warp's work; and fences slow down the stores of the whole
 // multiprocessor, so flags are few: one for some tokens of all senders together.
 
+#include "kernels/moe/moe_exchange_delay.cuh"
 #include "kernels/moe/moe_exchange_ring.cuh"
 
 namespace xstage::kernels {
@@ -36,21 +37,24 @@ class MoeProgress {
 };
 
 /// The warp that turns words into flags, until all senders have sent all.
+template <class Delay>
 class MoePoster {
  public:
   /// `flags`: word of the signal pad with the first flag of this kernel. `least`: tokens worth telling before the end,
   /// of all senders and peers together.
   __device__ MoePoster(const CallParameters& call, const MoeProgress& progress, std::uint32_t flags,
-                       std::int32_t senders, std::int32_t least, std::int32_t block, std::int32_t blocks)
+                       std::int32_t senders, std::int32_t least, std::int32_t block, std::int32_t blocks,
+                       const Delay& delay)
       : call_(call),
         progress_(progress),
         flags_(flags),
         senders_(senders),
         least_(least),
         block_(block),
-        blocks_(blocks) {}
+        blocks_(blocks),
+        delay_(delay) {}
 
-  __device__ void run(std::uint32_t epoch) const {
+  __device__ void run(std::uint32_t epoch) {
     std::uint32_t told[parts] = {};
 #pragma unroll 1
     while (!look(told, epoch)) {
@@ -61,7 +65,7 @@ class MoePoster {
   static constexpr std::int32_t parts = MoeProgress::count / 32;  // words of a lane
 
   /// Whether there is nothing more to tell.
-  __device__ bool look(std::uint32_t (&told)[parts], std::uint32_t epoch) const {
+  __device__ bool look(std::uint32_t (&told)[parts], std::uint32_t epoch) {
     std::uint32_t sent[parts];
     std::uint32_t news = 0;
     bool ends = true;
@@ -79,9 +83,11 @@ class MoePoster {
     return ends;
   }
 
-  __device__ void tell(const std::uint32_t (&sent)[parts], std::uint32_t (&told)[parts], std::uint32_t epoch) const {
+  __device__ void tell(const std::uint32_t (&sent)[parts], std::uint32_t (&told)[parts], std::uint32_t epoch) {
+    delay_();
     // No proxy fence: each sender has seen its bulk stores complete. It would take 5 us.
     fence_release();
+    delay_();
 #pragma unroll
     for (std::int32_t part = 0; part < parts; ++part) {
       if (sent[part] != told[part] && sent[part] != MoeProgress::stopped) {
@@ -107,6 +113,7 @@ class MoePoster {
   const std::int32_t least_;
   const std::int32_t block_;
   const std::int32_t blocks_;
+  Delay delay_;
 };
 
 }  // namespace xstage::kernels
