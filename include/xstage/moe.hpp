@@ -19,11 +19,11 @@
 // A choice of expert -1 takes no part, and its router weight is not read; a token without any choice has a result of
 // zeros. An expert may stand twice among a token's choices: it counts twice. Router weights are finite, of any sign.
 //
-// Requirements: hidden and intermediate multiples of 64; operands and results aligned to 16 bytes, contiguous; at most
-// `most_tokens` tokens on each rank, which may differ, 0 included. What the host can see throws InputError with the
-// value and the rule, before anything is enqueued. Expert ids and router weights lie on the device: a launch that meets
-// a bad one completes on all ranks, with results that mean nothing, and the next `check` or `launch` says
-// which token of which rank it was (`check_routing` finds all there is to find in a copy on the host).
+// Requirements: hidden and intermediate multiples of 64 up to 16384; operands and results aligned to 16 bytes,
+// contiguous; at most `most_tokens` tokens on each rank, which may differ, 0 included. What the host can see throws
+// InputError with the value and the rule, before anything is enqueued. Expert ids and router weights lie on the device:
+// a launch that meets a bad one completes on all ranks, with results that mean nothing, and the next `check` or
+// `launch` says which token of which rank it was (`check_routing` finds all there is to find in a copy on the host).
 //
 // Synchronisation: as gemm.hpp describes it. `launch` enqueues kernels and returns; the ranks' launches find each other
 // on the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and

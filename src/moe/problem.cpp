@@ -11,9 +11,9 @@ namespace xstage::moe {
 
 namespace {
 
-constexpr std::int64_t width_unit = 64;  // the main loop's step
-constexpr std::int64_t greatest_width = 65536;
-// A row's source is one word: 24 bits of token, 4 of choice, 3 of rank.
+constexpr std::int64_t width_unit = 64;         // the main loop's step
+constexpr std::int64_t greatest_width = 16384;  // rows of 32 KiB: several must fit in a multiprocessor's shared memory
+// Flags of the exchange have 21 bits for the tokens of a CTA: enough for these on 9 CTAs and more.
 constexpr std::int64_t greatest_most_tokens = std::int64_t{1} << 24U;
 constexpr std::int64_t greatest_choices = std::int64_t{1} << 30U;  // rows are counted in 32 bits, past the end as well
 

@@ -19,15 +19,15 @@ struct Choice {
 /// Choices of each expert of all ranks.
 [[nodiscard]] std::vector<std::int64_t> expert_loads(const Routing& routing);
 
-/// What dispatch brings to each expert of `rank`, ordered by source rank, token and choice. A kernel may have them in
-/// another order: results do not depend on it.
+/// What dispatch brings to each expert of `rank`, ordered by source rank, token and choice, as dispatch puts them into
+/// the expert's rows.
 [[nodiscard]] std::vector<std::vector<Choice>> dispatched(const Routing& routing, int rank);
 
 /// Rows that cross from one rank to another.
 struct Traffic {
   std::int64_t choices = 0;   // of the rank's tokens
-  std::int64_t remote = 0;    // of these, choices of experts elsewhere: rows of dispatch if each choice has its own
-  std::int64_t copies = 0;    // pairs of a token and another rank that it needs: rows of dispatch if choices share them
+  std::int64_t remote = 0;    // of these, choices of experts elsewhere
+  std::int64_t copies = 0;    // pairs of a token and another rank that it needs: rows that dispatch sends
   std::int64_t returned = 0;  // rows of combine that the rank's experts send to other ranks
 };
 [[nodiscard]] Traffic traffic_of(const Routing& routing, int rank);
