@@ -18,7 +18,7 @@ class CombineSender {
         block_(block),
         blocks_(blocks),
         sender_(sender),
-        pieces_{launch.exchange.row_bytes, launch.ring.stage_bytes},
+        piece_bytes_(launch.ring.stage_bytes),
         ring_(CombineShared::ring(launch, sender)),
         loaded_(CombineShared::pieces(launch, sender)),
         delay_(delay) {}
@@ -33,7 +33,7 @@ class CombineSender {
     find_tokens();
     if (longest_ <= 1) {
       ring_.become(launch_.ring_for_few);
-      pieces_.piece_bytes = launch_.ring_for_few.stage_bytes;
+      piece_bytes_ = launch_.ring_for_few.stage_bytes;
     }
     send_all();
 #pragma unroll 1
@@ -63,7 +63,7 @@ class CombineSender {
     return false;
   }
 
-  /// A token of this CTA's share of a rank's tokens.
+  /// A token, or part of one, of this CTA's share of a rank's tokens.
   struct Item {
     std::int32_t owner;
     std::int32_t number;
@@ -72,11 +72,9 @@ class CombineSender {
   /// Lane k keeps the share of rank k's tokens that CTAs with this one's number have, on whatever rank.
   __device__ void find_tokens() {
     if (is_owner() && lane_index() != exchange_.call.rank) {
-      const auto tokens = MoeTokenRange::of(__ldcg(exchange_.tokens_of + lane_index()), block_, blocks_);
-      first_token_ = tokens.begin;
-      tokens_ = tokens.count();
+      parts_ = CombineParts::of(__ldcg(exchange_.tokens_of + lane_index()), exchange_.row_bytes, block_, blocks_);
     }
-    longest_ = __reduce_max_sync(0xFFFFFFFFU, tokens_);
+    longest_ = __reduce_max_sync(0xFFFFFFFFU, parts_.own.count());
   }
 
   /// Where the rows of a token are is read while the one before it is sent.
@@ -102,13 +100,19 @@ class CombineSender {
         ++item.number;
         item.owner = (exchange_.call.rank + 1) % exchange_.call.world;
       }
-    } while (item.number < longest_ && item.number >= __shfl_sync(0xFFFFFFFFU, tokens_, item.owner));
+    } while (item.number < longest_ && item.number >= of_owner(parts_.own.count(), item));
     return item;
   }
 
+  [[nodiscard]] __device__ static std::int32_t of_owner(std::int32_t value, const Item& item) {
+    return __shfl_sync(0xFFFFFFFFU, value, item.owner);
+  }
+  [[nodiscard]] __device__ std::int32_t part(const Item& item) const {
+    return of_owner(parts_.own.begin, item) + item.number;
+  }
   /// The slot of the token's first choice, on its rank.
   [[nodiscard]] __device__ std::int64_t first_slot(const Item& item) const {
-    return (std::int64_t{__shfl_sync(0xFFFFFFFFU, first_token_, item.owner)} + item.number) * exchange_.top_k;
+    return std::int64_t{part(item) / of_owner(parts_.count, item)} * exchange_.top_k;
   }
 
   /// The row of this lane's choice on this rank; negative: it has none.
@@ -121,15 +125,18 @@ class CombineSender {
 
   __device__ void send(const Item& item, std::int32_t row) {
     const std::int64_t slot = first_slot(item);
+    const std::int32_t part_bytes = of_owner(parts_.bytes, item);
+    const std::int64_t begin = std::int64_t{part(item) % of_owner(parts_.count, item)} * part_bytes;
+    const MoePieces pieces{min(part_bytes, exchange_.row_bytes - static_cast<std::int32_t>(begin)), piece_bytes_};
     each_bit(__ballot_sync(0xFFFFFFFFU, row >= 0), [&](std::int32_t lane) {
       const std::int64_t row_bytes = exchange_.row_bytes;
-      const char* from = exchange_.rows.results + __shfl_sync(0xFFFFFFFFU, row, lane) * row_bytes;
-      char* to = launch_.slots[item.owner] + (slot + lane) * row_bytes;
+      const char* from = exchange_.rows.results + __shfl_sync(0xFFFFFFFFU, row, lane) * row_bytes + begin;
+      char* to = launch_.slots[item.owner] + (slot + lane) * row_bytes + begin;
 #pragma unroll 1
-      for (std::int32_t piece = 0; piece < pieces_.count(); ++piece) {
+      for (std::int32_t piece = 0; piece < pieces.count(); ++piece) {
         if (turn_ == sender_) {
-          const std::int64_t offset = std::int64_t{piece} * pieces_.piece_bytes;
-          load(from + offset, to + offset, pieces_.bytes(piece));
+          const std::int64_t offset = std::int64_t{piece} * piece_bytes_;
+          load(from + offset, to + offset, pieces.bytes(piece));
         }
         turn_ = turn_ + 1 == launch_.senders ? 0 : turn_ + 1;
       }
@@ -198,13 +205,12 @@ class CombineSender {
   const std::int32_t block_;
   const std::int32_t blocks_;
   const std::int32_t sender_;
-  MoePieces pieces_;
+  std::int32_t piece_bytes_;
   MoeStageRing ring_;
   SentPiece* const loaded_;
   Delay delay_;
-  std::int32_t first_token_ = 0;
-  std::int32_t tokens_ = 0;
-  std::int32_t longest_ = 0;  // the most tokens of a rank
+  CombineParts parts_{1, 0, {}};
+  std::int32_t longest_ = 0;  // the most tokens, or parts of them, of a rank
   std::int32_t turn_ = 0;     // the sender that takes the next piece
   bool waits_ = false;
   std::int32_t pending_piece_ = 0;

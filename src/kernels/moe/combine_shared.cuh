@@ -20,6 +20,27 @@ struct SentPiece {
   return combine_warps - senders - (senders != 0 ? 1 : 0);
 }
 
+/// What CTAs take of a rank's tokens: whole ones, or parts of their rows where there are fewer tokens than CTAs, so
+/// that all of them send and add up. The same on every rank, from the number of tokens.
+struct CombineParts {
+  static constexpr std::int32_t least_bytes = 2048;
+  std::int32_t count;  // of a row
+  std::int32_t bytes;  // of each of them, but for the last one; a multiple of 16
+  MoeTokenRange own;   // parts of all tokens that one CTA has: part p is part p % count of token p / count
+
+  [[nodiscard]] XSTAGE_HOST_DEVICE static CombineParts of(std::int32_t tokens, std::int32_t row_bytes,
+                                                          std::int32_t block, std::int32_t blocks) {
+    CombineParts parts{1, row_bytes, {}};
+    if (tokens > 0 && blocks >= 2 * tokens && row_bytes >= 2 * least_bytes) {
+      const std::int32_t wanted = blocks / tokens < row_bytes / least_bytes ? blocks / tokens : row_bytes / least_bytes;
+      parts.bytes = (row_bytes / wanted + 15) / 16 * 16;
+      parts.count = (row_bytes + parts.bytes - 1) / parts.bytes;
+    }
+    parts.own = MoeTokenRange::of(tokens * parts.count, block, blocks);
+    return parts;
+  }
+};
+
 /// Where the parts begin. Host and device.
 struct CombineLayout {
   /// Of a sender, whichever ring it has.

@@ -19,8 +19,8 @@ class CombineSum {
         call_(launch.exchange.call, block),
         block_(block),
         blocks_(blocks),
-        tokens_(MoeTokenRange::of(launch.exchange.tokens, block, blocks)),
-        groups_(min(launch.groups, max(1, tokens_.count()))),
+        parts_(CombineParts::of(launch.exchange.tokens, launch.exchange.row_bytes, block, blocks)),
+        groups_(min(launch.groups, max(1, parts_.own.count()))),
         group_warps_(combine_adders(launch.senders) / groups_),
         group_(warp / group_warps_),
         member_(warp % group_warps_),
@@ -31,12 +31,13 @@ class CombineSum {
       return;
     }
 #pragma unroll 1
-    for (std::int32_t token = tokens_.begin + group_; token < tokens_.end; token += groups_) {
-      if (!await(token, epoch)) {
+    for (std::int32_t part = parts_.own.begin + group_; part < parts_.own.end; part += groups_) {
+      const char* row = row_of(part / parts_.count);
+      if (!await(part, epoch)) {
         return;  // the output means nothing, and the host is told
       }
       delay_();
-      add_up(token);
+      add_up(part, row);
     }
   }
 
@@ -45,11 +46,11 @@ class CombineSum {
   static constexpr std::int32_t columns = 2;  // parts of each of them
   static constexpr std::int32_t step = 16;    // bytes of a lane
 
-  /// Until all that peers send for this token has arrived. Not awaited for what they send for nobody: at the end of the
-  /// last token everything is here, since each of them sends in order.
-  [[nodiscard]] __device__ bool await(std::int32_t token, std::uint32_t epoch) const {
-    const bool all = launch_.overlaps == 0 || token + 1 == tokens_.end;
-    const auto number = static_cast<std::uint32_t>(token + 1 - tokens_.begin);
+  /// Until all that peers send for this token, or part of one, has arrived. Not awaited for what they send for nobody:
+  /// at the end of the last token everything is here, since each of them sends in order.
+  [[nodiscard]] __device__ bool await(std::int32_t part, std::uint32_t epoch) const {
+    const bool all = launch_.overlaps == 0 || part + 1 == parts_.own.end;
+    const auto number = static_cast<std::uint32_t>(part + 1 - parts_.own.begin);
     const std::uint32_t expected = flag_value(epoch, all ? MoeExchangePad::all_sent : number);
     const std::int32_t flags = exchange_.call.world * launch_.senders;
     bool arrived = true;
@@ -89,13 +90,14 @@ class CombineSum {
                                       : exchange_.rows.results + std::int64_t{row} * exchange_.row_bytes;
   }
 
-  __device__ void add_up(std::int32_t token) const {
-    const char* row = row_of(token);
-    char* output = launch_.output + std::int64_t{token} * exchange_.row_bytes;
+  __device__ void add_up(std::int32_t part, const char* row) const {
+    char* output = launch_.output + std::int64_t{part / parts_.count} * exchange_.row_bytes;
+    const std::int32_t begin = part % parts_.count * parts_.bytes;
+    const std::int32_t end = min(begin + parts_.bytes, exchange_.row_bytes);
     const std::int32_t stride = group_warps_ * 32 * step;
     // All lanes take part in every turn: they tell each other where rows are.
 #pragma unroll 1
-    for (std::int32_t first = member_ * 32 * step; first < exchange_.row_bytes; first += columns * stride) {
+    for (std::int32_t first = begin + member_ * 32 * step; first < end; first += columns * stride) {
       std::int32_t offsets[columns];
 #pragma unroll
       for (std::int32_t column = 0; column < columns; ++column) {
@@ -104,11 +106,11 @@ class CombineSum {
       float sums[columns][8] = {};
 #pragma unroll 1
       for (std::int32_t choice = 0; choice < exchange_.top_k; choice += at_once) {
-        add_rows(sums, row, choice, offsets);
+        add_rows(sums, row, choice, offsets, end);
       }
 #pragma unroll
       for (std::int32_t column = 0; column < columns; ++column) {
-        if (offsets[column] < exchange_.row_bytes) {
+        if (offsets[column] < end) {
           *reinterpret_cast<uint4*>(output + offsets[column]) = rounded(sums[column]);
         }
       }
@@ -116,7 +118,7 @@ class CombineSum {
   }
 
   __device__ void add_rows(float (&sums)[columns][8], const char* row, std::int32_t choice,
-                           const std::int32_t (&offsets)[columns]) const {
+                           const std::int32_t (&offsets)[columns], std::int32_t end) const {
     uint4 values[at_once][columns];
 #pragma unroll
     for (std::int32_t index = 0; index < at_once; ++index) {
@@ -124,7 +126,7 @@ class CombineSum {
 #pragma unroll
       for (std::int32_t column = 0; column < columns; ++column) {
         values[index][column] = {0U, 0U, 0U, 0U};  // adding +0 changes no sum that began with it
-        if (from != nullptr && offsets[column] < exchange_.row_bytes) {
+        if (from != nullptr && offsets[column] < end) {
           values[index][column] = __ldcg(reinterpret_cast<const uint4*>(from + offsets[column]));
         }
       }
@@ -162,7 +164,7 @@ class CombineSum {
   const CollectiveCall call_;
   const std::int32_t block_;
   const std::int32_t blocks_;
-  const MoeTokenRange tokens_;
+  const CombineParts parts_;
   const std::int32_t groups_;
   const std::int32_t group_warps_;
   const std::int32_t group_;

@@ -1,8 +1,8 @@
 #pragma once
 // Dispatch: every row of a choice to the rank that has its expert, in one kernel without work of the host.
 //
-//   all warps         count choices, exchange the counts, find the rows        dispatch_counts.cuh, dispatch_places.cuh
-//   first warps       send tokens: to all rows here, to one row on each peer             dispatch_sender.cuh
+//   all but the last  count choices; all exchange the counts, find the rows       dispatch_counts.cuh,
+//   dispatch_places.cuh first warps       send tokens: to all rows here, to one row on each peer dispatch_sender.cuh
 //   the next warps    copy what peers have sent to its further rows                      dispatch_copier.cuh
 //   the last warp     tells peers what has been sent                              moe_exchange_progress.cuh
 //
