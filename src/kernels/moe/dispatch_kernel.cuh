@@ -1,10 +1,10 @@
 #pragma once
 // Dispatch: every row of a choice to the rank that has its expert, in one kernel without work of the host.
 //
-//   all but the last  count choices; all exchange the counts, find the rows       dispatch_counts.cuh,
-//   dispatch_places.cuh first warps       send tokens: to all rows here, to one row on each peer dispatch_sender.cuh
-//   the next warps    copy what peers have sent to its further rows                      dispatch_copier.cuh
-//   the last warp     tells peers what has been sent                              moe_exchange_progress.cuh
+//   all warps         count choices, exchange counts, find the rows     dispatch_counts.cuh, dispatch_places.cuh
+//   first warps       send tokens: to all rows here, to one row on each peer              dispatch_sender.cuh
+//   the next warps    copy what peers have sent to its further rows                       dispatch_copier.cuh
+//   the last warp     counts nothing; tells peers what has been sent                moe_exchange_progress.cuh
 //
 // Why so: rows are what the grouped GEMM reads, so each choice must have its own, and writing them is what limits a
 // rank besides the fabric: for 8192 tokens of 14 KiB with 8 choices 940 MB, which alone take 297 us, while the 117 MB
