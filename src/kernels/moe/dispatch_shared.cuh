@@ -7,7 +7,7 @@
 
 namespace xstage::kernels {
 
-inline constexpr std::int32_t dispatch_threads = 384;
+inline constexpr std::int32_t dispatch_threads = 512;
 inline constexpr std::int32_t dispatch_warps = dispatch_threads / 32;
 static_assert(dispatch_warps >= max_world && dispatch_warps >= most_moe_senders);
 static_assert(dispatch_threads >= MoeProgress::count);
