@@ -14,11 +14,13 @@ endif()
 add_test(NAME repository.kernels_within_register_budgets
   COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/check_ptxas.py" "${PROJECT_BINARY_DIR}")
 
-file(GLOB gpu_sources CONFIGURE_DEPENDS gpu/*.cpp)
+file(GLOB gpu_sources CONFIGURE_DEPENDS gpu/*.cpp gpu/*.cu)
 if(NOT gpu_sources)
   return()
 endif()
 add_executable(gpu_tests ${gpu_sources})
+xstage_cuda_settings(gpu_tests)
+set_target_properties(gpu_tests PROPERTIES CUDA_ARCHITECTURES "90a-real")
 # Beside the tool, since both are carried to the GPU machine.
 set_target_properties(gpu_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 target_include_directories(gpu_tests PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
