@@ -7,14 +7,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "all_to_all/problem.hpp"
 #include "gpu/all_to_all_support.hpp"
+#include "gpu/fault_support.hpp"
 #include "kernels/collective/call_parameters.hpp"
 #include "xstage/all_to_all.hpp"
 #include "xstage/error.hpp"
@@ -33,6 +32,11 @@ using all_to_all_test::expect_right_call;
 using all_to_all_test::make_case;
 using all_to_all_test::Ranks;
 using all_to_all_test::two_gpus;
+using gpu_test::complaint;
+using gpu_test::enter_first_call;
+using gpu_test::expect_refusal_without_all_ranks;
+using gpu_test::expect_too_small;
+using gpu_test::refusal_after;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -41,16 +45,6 @@ using testing::HasSubstr;
 
 constexpr auto time_out = 200ms;
 
-template <typename Error, typename Function>
-std::string complaint(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 /// One CTA of each rank, so that a rank alone and all together have as many.
 Case small_case(int world) {
   Plan plan;
@@ -58,17 +52,10 @@ Case small_case(int world) {
   return make_case({1, 200, 3 * world, 64}, world, plan);
 }
 
-/// Rank 0 alone: what check() says, within the time-out and a second.
+/// Rank 0 alone: what check() says.
 std::string complaint_of_lonely_rank(const Case& which, Ranks& ranks) {
   const Call call(which, ranks.devices(), 99);
-  const auto start = std::chrono::steady_clock::now();
-  ranks.enqueue_rank(call, 0);
-  ranks.wait();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, time_out + 1s);
-  const std::string said = complaint<DeviceError>([&] { ranks[0].check(); });
-  // It stays so: no call, and nothing enqueued, until reset().
-  EXPECT_EQ(complaint<DeviceError>([&] { ranks[0].launch(call.operands(0), ranks.stream(0)); }), said);
-  return said;
+  return gpu_test::complaint_of_lonely_rank(ranks, call, time_out);
 }
 
 void expect_recovery_from_a_missing_peer(const Case& which, const std::vector<int>& devices) {
@@ -114,11 +101,7 @@ TEST(AllToAllFaults, APeerThatDiesInTheMiddle) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(2);
   Ranks ranks(which, {0, 0}, time_out);
-  const std::uint32_t entered = 1;
-  ASSERT_EQ(cudaMemcpy(ranks.signals(0) + kernels::CallPad::entered + kernels::CallPad::line, &entered, sizeof(entered),
-                       cudaMemcpyHostToDevice),
-            cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_NO_FATAL_FAILURE(enter_first_call(ranks.signals(0) + kernels::CallPad::entered + kernels::CallPad::line));
   EXPECT_THAT(complaint_of_lonely_rank(which, ranks),
               ContainsRegex("rank 0 waited [0-9]+ us for rank 1 in call 1 and gave up: peer done"));
   AllToAll::reset(ranks.handles());
@@ -172,15 +155,11 @@ TEST(AllToAllRefusals, RanksThatDisagreeAreNamedWithBothShapes) {
   const Case which = small_case(2);
   auto heap = PeerAccessHeap::create({0, 0}, std::size_t{64} << 20U);
   AllToAll first(heap.rank(0), which.problem, which.plan);
-  const auto refusal_of = [&](const std::function<void(Problem&)>& change) {
-    Problem problem = which.problem;
-    change(problem);
-    return complaint<InputError>([&] { const AllToAll other(heap.rank(1), problem, which.plan); });
-  };
-  EXPECT_THAT(refusal_of([](Problem& problem) { problem.rows = 208; }),
+  const auto refusal_of = [&](const auto& change) { return refusal_after<AllToAll>(heap.rank(1), which, change); };
+  EXPECT_THAT(refusal_of([](Problem& problem, Plan&) { problem.rows = 208; }),
               AllOf(HasSubstr("rank 1"), HasSubstr("rows=208"), HasSubstr("rank 0"), HasSubstr("rows=200")));
-  EXPECT_THAT(refusal_of([](Problem& problem) { problem.heads = 8; }), HasSubstr("heads=8"));
-  EXPECT_THAT(refusal_of([](Problem& problem) { problem.sequences = 2; }), HasSubstr("sequences=2"));
+  EXPECT_THAT(refusal_of([](Problem& problem, Plan&) { problem.heads = 8; }), HasSubstr("heads=8"));
+  EXPECT_THAT(refusal_of([](Problem& problem, Plan&) { problem.sequences = 2; }), HasSubstr("sequences=2"));
   const Call call(which, {0, 0}, 1);
   EXPECT_THAT(complaint<InputError>([&] { first.launch(call.operands(0), nullptr); }), HasSubstr("rank 1 has made"))
       << "a launch before all ranks are made";
@@ -198,15 +177,8 @@ TEST(AllToAllRefusals, AHeapThatIsTooSmall) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(2);
   const std::size_t bytes = all_to_all::heap_bytes(which.problem, 2) - HeapRank::default_alignment;
-  auto heap = PeerAccessHeap::create({0, 0}, bytes);
-  for (int rank = 0; rank < 2; ++rank) {
-    EXPECT_THAT(complaint<InputError>([&] { const AllToAll refused(heap.rank(rank), which.problem, which.plan); }),
-                AllOf(HasSubstr("rank " + std::to_string(rank) + " allocates 'all_to_all output'"),
-                      HasSubstr("of the heap's " + std::to_string(bytes) + " bytes are left")));
-  }
-  for (int rank = 0; rank < 2; ++rank) {  // what it had taken before it failed is free again
-    EXPECT_NO_THROW(static_cast<void>(heap.rank(rank).allocate("all of it", bytes)));
-  }
+  expect_too_small(bytes, "all_to_all output'",
+                   [&](HeapRank& heap) { const AllToAll refused(heap, which.problem, which.plan); });
 }
 
 TEST(AllToAllRefusals, AProblemOrPlanThatBreaksARule) {
@@ -242,16 +214,7 @@ TEST(AllToAllRefusals, CommonLaunchesThatLackARank) {
   const Case which = small_case(2);
   Ranks ranks(which, {0, 0});
   const Call call(which, ranks.devices(), 1);
-  const std::vector<AllToAll*> all = ranks.handles();
-  const std::vector<Operands> operands{call.operands(0), call.operands(1)};
-  const std::span<AllToAll* const> handles(all);
-  const std::span<const Operands> addresses(operands);
-  const auto refusal_of = [&](std::span<AllToAll* const> some, std::span<const Operands> with) {
-    return complaint<InputError>([&] { AllToAll::launch_together(some, with, ranks.stream(0)); });
-  };
-  EXPECT_THAT(refusal_of(handles.first(1), addresses.first(1)), HasSubstr("1 handles and 1 operands"));
-  EXPECT_THAT(refusal_of(handles, addresses.first(1)), HasSubstr("2 handles and 1 operands"));
-  EXPECT_THAT(refusal_of({}, {}), HasSubstr("0 handles and 0 operands"));
+  expect_refusal_without_all_ranks(ranks, call);
   expect_right_call(which, ranks, 2);
 }
 

@@ -35,8 +35,6 @@ Elements expected_result(const Case& which, const std::vector<Elements>& inputs,
 
 }  // namespace
 
-bool two_gpus() { return gemm_test::unavailable_reason(2).empty(); }
-
 // ---- cases
 
 std::string Case::text() const {

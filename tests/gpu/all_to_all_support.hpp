@@ -22,11 +22,10 @@ using all_to_all::Plan;
 using all_to_all::Problem;
 using all_to_all::Transfer;
 using gemm_test::Random;
+using gemm_test::two_gpus;
 using gemm_test::virtual_ranks;
 
 using Elements = std::vector<std::uint16_t>;
-
-[[nodiscard]] bool two_gpus();
 
 /// A whole problem with a complete plan for it.
 struct Case {

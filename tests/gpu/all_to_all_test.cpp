@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "gpu/all_to_all_support.hpp"
+#include "gpu/graph_support.hpp"
 
 namespace xstage {
 namespace {
@@ -24,6 +24,8 @@ using all_to_all_test::random_case;
 using all_to_all_test::Ranks;
 using all_to_all_test::two_gpus;
 using all_to_all_test::virtual_ranks;
+using gpu_test::capture;
+using gpu_test::Graph;
 
 /// Several calls with different operands, enqueued back to back; then all of them are looked at.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed) {
@@ -153,47 +155,19 @@ TEST(AllToAll, LaunchesThatFollowAtOnce) {
   }
 }
 
-/// Launches of one rank as a graph.
-class Graph {
- public:
-  Graph(Ranks& ranks, int rank, const std::vector<Call>& calls) {
-    const cuda::CurrentDevice current(ranks.device(rank));
-    cudaGraph_t graph = nullptr;
-    cuda::check(cudaStreamBeginCapture(ranks.stream(rank), cudaStreamCaptureModeThreadLocal), "beginning a capture");
-    for (const Call& call : calls) {
-      ranks[rank].launch(call.operands(rank), ranks.stream(rank));
-    }
-    cuda::check(cudaStreamEndCapture(ranks.stream(rank), &graph), "ending a capture");
-    cuda::check(cudaGraphInstantiate(&executable_, graph, 0), "making a graph");
-    cuda::check(cudaGraphDestroy(graph), "destroying a graph");
-  }
-  Graph(Graph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  Graph& operator=(Graph&&) = delete;
-  ~Graph() {
-    if (executable_ != nullptr) {
-      static_cast<void>(cudaGraphExecDestroy(executable_));
-    }
-  }
-  void replay(cudaStream_t stream) const { cuda::check(cudaGraphLaunch(executable_, stream), "replaying a graph"); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
-
 /// Three launches a rank; what is looked at is the result of the last.
 void expect_right_replays(const Case& which, const std::vector<int>& devices) {
   SCOPED_TRACE(which.text());
   Ranks ranks(which, devices);
   std::vector<Call> calls;
-  std::vector<Graph> graphs;
   for (std::uint64_t launch = 0; launch < 3; ++launch) {
     calls.emplace_back(which, devices, launch);
   }
-  for (int rank = 0; rank < ranks.count(); ++rank) {
-    graphs.emplace_back(ranks, rank, calls);
-  }
+  const std::vector<Graph> graphs = capture(ranks, [&](int rank) {
+    for (const Call& call : calls) {
+      ranks[rank].launch(call.operands(rank), ranks.stream(rank));
+    }
+  });
   std::uint64_t seed = 10;
   for (const int in_a_row : {1, 1, 3}) {
     for (Call& call : calls) {
@@ -202,7 +176,7 @@ void expect_right_replays(const Case& which, const std::vector<int>& devices) {
     for (int rank = 0; rank < ranks.count(); ++rank) {
       ranks.poison(rank);
       for (int replay = 0; replay < in_a_row; ++replay) {
-        graphs[static_cast<std::size_t>(rank)].replay(ranks.stream(rank));
+        graphs[static_cast<std::size_t>(rank)].replay();
       }
       ranks.collect(calls.back(), rank);
     }

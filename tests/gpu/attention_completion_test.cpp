@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "gpu/attention_reference.hpp"
 #include "gpu/attention_support.hpp"
+#include "gpu/call_support.hpp"
+#include "gpu/fault_support.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {
@@ -25,6 +25,10 @@ using attention_test::Random;
 using attention_test::random_case;
 using attention_test::Ranks;
 using gemm_test::virtual_ranks;
+using gpu_test::complaint;
+using gpu_test::expect_right_call;
+using gpu_test::expect_right_calls;
+using gpu_test::expect_right_whoever_is_late;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -37,14 +41,7 @@ void expect_right(const Case& which, const std::vector<int>& devices, std::uint6
   for (std::uint64_t call = 0; call < 3; ++call) {
     calls.emplace_back(which, devices, seed + call);
   }
-  for (const Call& call : calls) {
-    ranks.enqueue(call);
-  }
-  ranks.finish();
-  for (std::size_t call = 0; call < calls.size(); ++call) {
-    EXPECT_EQ(complaint_about(which, calls[call]), "") << "call " << call;
-  }
-  EXPECT_TRUE(ranks.guards_are_untouched());
+  expect_right_calls(which, ranks, calls);
 }
 
 TEST(AttentionCompletion, SentAndAwaitedOnVirtualRanks) {
@@ -72,14 +69,7 @@ TEST(AttentionCompletion, ALatePeerIsAwaitedOnTwoGpus) {
   const Case which = make_case(make_problem(Destination::to_owners, 2, 1001, 1000, 4, 4), 2);
   Ranks ranks(which, {0, 1});
   ranks.complete_by(Completion::sent);
-  for (int late = 0; late < 2; ++late) {
-    const Call call(which, ranks.devices(), static_cast<std::uint64_t>(late));
-    ranks.enqueue_rank(call, 1 - late);
-    std::this_thread::sleep_for(50ms);
-    ranks.enqueue_rank(call, late);
-    ranks.finish();
-    EXPECT_EQ(complaint_about(which, call), "") << "rank " << late << " was late";
-  }
+  expect_right_whoever_is_late<Call>(which, ranks);
 }
 
 /// Calls that wait and calls that do not count alike.
@@ -104,18 +94,9 @@ TEST(AttentionCompletion, AWaitForAPeerThatNeverComesEnds) {
   const Call call(which, ranks.devices(), 1);
   ranks.enqueue_rank(call, 0);
   ranks.wait();
-  std::string said;
-  try {
-    ranks[0].check();
-  } catch (const DeviceError& error) {
-    said = error.what();
-  }
-  EXPECT_THAT(said, HasSubstr("rank 1"));
+  EXPECT_THAT(complaint<DeviceError>([&] { ranks[0].check(); }), HasSubstr("rank 1"));
   Attention::reset(ranks.handles());
-  const Call next(which, ranks.devices(), 2);
-  ranks.enqueue(next);
-  ranks.finish();
-  EXPECT_EQ(complaint_about(which, next), "");
+  expect_right_call<Call>(which, ranks, 2);
 }
 
 TEST(AttentionCompletion, AWaitBeforeTheFirstLaunchIsRefused) {

@@ -10,6 +10,7 @@
 
 #include "gpu/attention_reference.hpp"
 #include "gpu/attention_support.hpp"
+#include "gpu/delay_support.hpp"
 #include "kernels/common/span_record.hpp"
 #include "xstage/gemm.hpp"
 #include "xstage/trace.hpp"
@@ -51,40 +52,10 @@ std::vector<Case> cases_for_delays(int world) {
           case_for_delays(world, StorePath::store16, 0, true, 64)};
 }
 
-/// Results are deterministic: with sleeps at random places they have the same bits as without, which are right. Each
-/// round is several calls back to back with different operands, so that a store that is early or late meets other
-/// numbers.
 void expect_right_in_spite_of_delays(const Case& which, const std::vector<int>& devices) {
   SCOPED_TRACE(which.text());
-  constexpr std::uint32_t calls = 4;
-  constexpr std::uint32_t rounds = 50;
   Ranks ranks(which, devices);
-  std::vector<Call> all;
-  std::vector<std::vector<std::uint16_t>> right;
-  for (std::uint32_t call = 0; call < calls; ++call) {
-    all.emplace_back(which, devices, call);
-    ranks.enqueue(all.back());
-    ranks.finish();
-    ASSERT_EQ(complaint_about(which, all.back()), "");
-    right.push_back(all_bits(which, all.back()));
-    all.back().poison();
-  }
-  for (std::uint32_t round = 0; round < rounds; ++round) {
-    for (std::uint32_t call = 0; call < calls; ++call) {
-      for (int rank = 0; rank < ranks.count(); ++rank) {
-        attention::Instruments instruments;
-        instruments.longest_delay_ns = 20000;
-        instruments.delay_seed = (round * calls + call) * 8U + static_cast<std::uint32_t>(rank);
-        ranks[rank].instrument(instruments);
-      }
-      ranks.enqueue(all[call]);
-    }
-    ranks.finish();
-    for (std::size_t call = 0; call < calls; ++call) {
-      ASSERT_TRUE(all_bits(which, all[call]) == right[call]) << "round " << round << ", call " << call;
-      all[call].poison();
-    }
-  }
+  gpu_test::expect_right_in_spite_of_delays(which, ranks, all_bits);
   EXPECT_TRUE(ranks.guards_are_untouched());
 }
 

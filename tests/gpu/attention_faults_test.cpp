@@ -7,13 +7,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gpu/attention_reference.hpp"
 #include "gpu/attention_support.hpp"
+#include "gpu/call_support.hpp"
+#include "gpu/fault_support.hpp"
 #include "kernels/collective/call_parameters.hpp"
 #include "xstage/error.hpp"
 
@@ -29,21 +29,20 @@ using attention_test::complaint_about;
 using attention_test::make_case;
 using attention_test::make_problem;
 using attention_test::Ranks;
+using gpu_test::complaint;
+using gpu_test::enter_first_call;
+using gpu_test::expect_every_rank_that_waits_is_told;
+using gpu_test::expect_names_the_missing_peer;
+using gpu_test::expect_refusal_without_all_ranks;
+using gpu_test::expect_right_when_a_rank_runs_ahead;
+using gpu_test::expect_right_whoever_is_late;
+using gpu_test::expect_too_small;
+using gpu_test::refusal_after;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
 constexpr auto time_out = 200ms;
-
-template <typename Error, typename Function>
-std::string complaint(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// So few CTAs that a rank alone has as many as in a common launch; one, so that it meets its waits in order.
 Case small_case(int world, bool causal = false, StorePath store_path = StorePath::bulk) {
@@ -70,25 +69,16 @@ std::vector<Case> small_cases(int world) {
 }
 
 void expect_right_call(const Case& which, Ranks& ranks, std::uint64_t seed) {
-  const Call call(which, ranks.devices(), seed);
-  ranks.enqueue(call);
-  ranks.finish();
-  EXPECT_EQ(complaint_about(which, call), "") << "seed " << seed;
+  gpu_test::expect_right_call<Call>(which, ranks, seed);
 }
 
 // ---- peers that never come
 // -------------------------------------------------------------------------------------------
 
-/// Rank 0 alone: what check() says, within the time-out and a second.
+/// Rank 0 alone: what check() says, the first time and again.
 std::string complaint_of_lonely_rank(const Case& which, Ranks& ranks) {
   const Call call(which, ranks.devices(), 99);
-  const auto start = std::chrono::steady_clock::now();
-  ranks.enqueue_rank(call, 0);
-  ranks.wait();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, time_out + 1s);
-  const std::string said = complaint<DeviceError>([&] { ranks[0].check(); });
-  // It stays so: no call, and nothing enqueued, until reset().
-  EXPECT_EQ(complaint<DeviceError>([&] { ranks.launch_rank(call, 0); }), said);
+  const std::string said = gpu_test::complaint_of_lonely_rank(ranks, call, time_out);
   EXPECT_EQ(complaint<DeviceError>([&] { ranks[0].check(); }), said);
   return said;
 }
@@ -101,10 +91,7 @@ void expect_recovery_from_a_missing_peer(const Case& which, const std::vector<in
   }
   const std::string said = complaint_of_lonely_rank(which, ranks);
   EXPECT_THAT(said, HasSubstr("attention"));
-  EXPECT_THAT(said, ContainsRegex("rank 0 waited [0-9]+ us for rank 1 in call " + std::to_string(calls_before + 1) +
-                                  " and gave up: peer entry"));
-  EXPECT_THAT(said, ContainsRegex("counter [0-9]+ is [0-9]+, expected [0-9]+"));
-  EXPECT_THAT(said, HasSubstr("reset()"));
+  expect_names_the_missing_peer(said, calls_before + 1, "peer entry");
   Attention::reset(ranks.handles());
   EXPECT_NO_THROW(ranks[0].check());
   expect_right_call(which, ranks, 50);
@@ -150,16 +137,7 @@ TEST(AttentionFaults, EveryRankThatWaitsIsTold) {
   const Case which = small_case(3);
   Ranks ranks(which, {0, 0, 0}, time_out);
   const Call call(which, ranks.devices(), 1);
-  ranks.enqueue_rank(call, 0);
-  ranks.wait();
-  EXPECT_THAT(complaint<DeviceError>([&] { ranks[0].check(); }), HasSubstr("rank 0 waited"));
-  const auto start = std::chrono::steady_clock::now();
-  ranks.enqueue_rank(call, 1);
-  ranks.wait();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, time_out + 1s);
-  EXPECT_THAT(complaint<DeviceError>([&] { ranks[1].check(); }),
-              AllOf(HasSubstr("rank 1 waited"), HasSubstr("for rank 2")));
-  EXPECT_NE(complaint<DeviceError>([&] { ranks.enqueue(call); }), "");
+  expect_every_rank_that_waits_is_told(ranks, call, time_out);
   Attention::reset(ranks.handles());
   expect_right_call(which, ranks, 2);
 }
@@ -169,11 +147,7 @@ TEST(AttentionFaults, APeerThatDiesInTheMiddle) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(2);
   Ranks ranks(which, {0, 0}, time_out);
-  const std::uint32_t entered = 1;
-  ASSERT_EQ(cudaMemcpy(ranks.signals(0) + kernels::CallPad::entered + kernels::CallPad::line, &entered, sizeof(entered),
-                       cudaMemcpyHostToDevice),
-            cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_NO_FATAL_FAILURE(enter_first_call(ranks.signals(0) + kernels::CallPad::entered + kernels::CallPad::line));
   EXPECT_THAT(complaint_of_lonely_rank(which, ranks),
               ContainsRegex("rank 0 waited [0-9]+ us for rank 1 in call 1 and gave up: peer done"));
   Attention::reset(ranks.handles());
@@ -200,14 +174,7 @@ TEST(AttentionFaults, APeerThatComesLate) {
   SKIP_WITHOUT_HOPPER(2);
   const Case which = make_case(make_problem(Destination::to_owners, 2, 1001, 1000, 4, 4), 2);
   Ranks ranks(which, {0, 1});
-  for (int late = 0; late < 2; ++late) {
-    const Call call(which, ranks.devices(), static_cast<std::uint64_t>(late));
-    ranks.enqueue_rank(call, 1 - late);
-    std::this_thread::sleep_for(50ms);
-    ranks.enqueue_rank(call, late);
-    ranks.finish();
-    EXPECT_EQ(complaint_about(which, call), "") << "rank " << late << " was late";
-  }
+  expect_right_whoever_is_late<Call>(which, ranks);
 }
 
 /// One rank is several calls ahead; the other follows.
@@ -215,21 +182,7 @@ TEST(AttentionFaults, ARankThatRunsAhead) {
   SKIP_WITHOUT_HOPPER(2);
   for (const Case& which : small_cases(2)) {
     Ranks ranks(which, {0, 1});
-    std::vector<Call> calls;
-    for (std::uint64_t call = 0; call < 5; ++call) {
-      calls.emplace_back(which, ranks.devices(), call);  // waits for the GPUs: all of them before the first launch
-    }
-    for (const Call& call : calls) {
-      ranks.enqueue_rank(call, 0);
-    }
-    std::this_thread::sleep_for(20ms);
-    for (const Call& call : calls) {
-      ranks.enqueue_rank(call, 1);
-    }
-    ranks.finish();
-    for (std::size_t call = 0; call < calls.size(); ++call) {
-      EXPECT_EQ(complaint_about(which, calls[call]), "") << "call " << call;
-    }
+    expect_right_when_a_rank_runs_ahead<Call>(which, ranks);
   }
 }
 
@@ -241,12 +194,7 @@ TEST(AttentionRefusals, RanksThatDisagreeAreNamedWithBothShapes) {
   const Case which = small_case(2);
   auto heap = PeerAccessHeap::create({0, 0}, std::size_t{64} << 20U);
   Attention first(heap.rank(0), which.problem, which.plan);
-  const auto refusal_of = [&](const std::function<void(attention::Problem&, attention::Plan&)>& change) {
-    attention::Problem problem = which.problem;
-    attention::Plan plan = which.plan;
-    change(problem, plan);
-    return complaint<InputError>([&] { const Attention other(heap.rank(1), problem, plan); });
-  };
+  const auto refusal_of = [&](const auto& change) { return refusal_after<Attention>(heap.rank(1), which, change); };
   using attention::Plan;
   using attention::Problem;
   for (const std::int64_t rows : {208, 2000}) {  // with as many signals as the first rank, and with more
@@ -296,16 +244,8 @@ TEST(AttentionRefusals, AHeapThatIsTooSmall) {
   for (const Destination destination : {Destination::to_owners, Destination::twin}) {
     const Case which = make_case(make_problem(destination, 2, 200, 200), 2);
     const std::size_t bytes = attention::heap_bytes(which.problem, 2) - HeapRank::default_alignment;
-    auto heap = PeerAccessHeap::create({0, 0}, bytes);
-    for (int rank = 0; rank < 2; ++rank) {
-      EXPECT_THAT(complaint<InputError>([&] { const Attention refused(heap.rank(rank), which.problem, which.plan); }),
-                  AllOf(HasSubstr("rank " + std::to_string(rank) + " allocates 'attention"),
-                        HasSubstr("of the heap's " + std::to_string(bytes) + " bytes are left")));
-    }
-    // What it had taken before it failed is free again.
-    for (int rank = 0; rank < 2; ++rank) {
-      EXPECT_NO_THROW(static_cast<void>(heap.rank(rank).allocate("all of it", bytes)));
-    }
+    expect_too_small(bytes, "attention",
+                     [&](HeapRank& heap) { const Attention refused(heap, which.problem, which.plan); });
   }
 }
 
@@ -328,12 +268,7 @@ TEST(AttentionRefusals, AProblemThatBreaksARule) {
   auto heap = PeerAccessHeap::create({0, 0}, std::size_t{64} << 20U);
   using attention::Plan;
   using attention::Problem;
-  const auto refusal_of = [&](const std::function<void(Problem&, Plan&)>& change) {
-    Problem problem = which.problem;
-    Plan plan = which.plan;
-    change(problem, plan);
-    return complaint<InputError>([&] { const Attention refused(heap.rank(0), problem, plan); });
-  };
+  const auto refusal_of = [&](const auto& change) { return refusal_after<Attention>(heap.rank(0), which, change); };
   EXPECT_THAT(refusal_of([](Problem& problem, Plan&) {
                 problem.causal = true;
                 problem.keys = 201;
@@ -416,16 +351,7 @@ TEST(AttentionRefusals, CommonLaunchesThatLackARank) {
   const Case which = small_case(2);
   Ranks ranks(which, {0, 0});
   const Call call(which, ranks.devices(), 1);
-  const std::vector<Attention*> all = ranks.handles();
-  const std::vector<attention::Operands> operands{call.operands(0), call.operands(1)};
-  const std::span<Attention* const> handles(all);
-  const std::span<const attention::Operands> addresses(operands);
-  const auto refusal_of = [&](std::span<Attention* const> some, std::span<const attention::Operands> with) {
-    return complaint<InputError>([&] { Attention::launch_together(some, with, ranks.stream(0)); });
-  };
-  EXPECT_THAT(refusal_of(handles.first(1), addresses.first(1)), HasSubstr("1 handles and 1 operands"));
-  EXPECT_THAT(refusal_of(handles, addresses.first(1)), HasSubstr("2 handles and 1 operands"));
-  EXPECT_THAT(refusal_of({}, {}), HasSubstr("0 handles and 0 operands"));
+  expect_refusal_without_all_ranks(ranks, call);
   expect_right_call(which, ranks, 2);
 }
 

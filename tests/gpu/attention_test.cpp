@@ -12,6 +12,8 @@
 
 #include "gpu/attention_reference.hpp"
 #include "gpu/attention_support.hpp"
+#include "gpu/call_support.hpp"
+#include "gpu/graph_support.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {
@@ -29,6 +31,8 @@ using attention_test::Random;
 using attention_test::Ranks;
 
 using gemm_test::virtual_ranks;
+using gpu_test::expect_right_calls;
+using gpu_test::replay_three_launches;
 
 /// Several calls with different operands, enqueued back to back; then all of them are looked at.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed,
@@ -39,14 +43,7 @@ void expect_right(const Case& which, const std::vector<int>& devices, int calls,
   for (int call = 0; call < calls; ++call) {
     all.emplace_back(which, devices, seed + static_cast<std::uint64_t>(call), pattern);
   }
-  for (const Call& call : all) {
-    ranks.enqueue(call);
-  }
-  ranks.finish();
-  for (std::size_t call = 0; call < all.size(); ++call) {
-    EXPECT_EQ(complaint_about(which, all[call]), "") << "call " << call;
-  }
-  EXPECT_TRUE(ranks.guards_are_untouched());
+  expect_right_calls(which, ranks, all);
 }
 
 attention::Plan plan_of(StorePath store_path, int issuers = 0, int split = -1) {
@@ -457,73 +454,19 @@ TEST(AttentionToOwners, OthersHaveNoCountersOfArrivals) {
 // ---- CUDA graphs
 // -----------------------------------------------------------------------------------------------------
 
-/// One rank's launches as a graph. Common launches of virtual ranks copy parameters and wait for them: no graph.
-class Graph {
- public:
-  Graph(Ranks& ranks, int rank, const std::vector<Call>& calls) {
-    const cuda::CurrentDevice current(ranks.devices()[static_cast<std::size_t>(rank)]);
-    cudaGraph_t graph = nullptr;
-    cuda::check(cudaStreamBeginCapture(ranks.stream(rank), cudaStreamCaptureModeThreadLocal), "beginning a capture");
-    for (const Call& call : calls) {
-      ranks.launch_rank(call, rank);
-    }
-    cuda::check(cudaStreamEndCapture(ranks.stream(rank), &graph), "ending a capture");
-    cuda::check(cudaGraphInstantiate(&executable_, graph, 0), "making a graph");
-    cuda::check(cudaGraphDestroy(graph), "destroying a graph");
-  }
-  Graph(Graph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  Graph& operator=(Graph&&) = delete;
-  ~Graph() {
-    if (executable_ != nullptr) {
-      static_cast<void>(cudaGraphExecDestroy(executable_));
-    }
-  }
-  void replay(cudaStream_t stream) const { cuda::check(cudaGraphLaunch(executable_, stream), "replaying a graph"); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
-
-/// Three launches a rank, nothing between them; results that lie in the heap are those of the last.
+/// Results that lie in the heap are those of the last launch.
 void expect_right_replays(const Case& which, const std::vector<int>& devices) {
   SCOPED_TRACE(which.text());
-  constexpr std::uint32_t launches = 3;
   Ranks ranks(which, devices);
-  std::vector<Call> calls;
-  std::vector<Graph> graphs;
-  for (std::uint64_t launch = 0; launch < launches; ++launch) {
-    calls.emplace_back(which, devices, launch);
-  }
-  for (int rank = 0; rank < ranks.count(); ++rank) {
-    graphs.emplace_back(ranks, rank, calls);
-  }
   const bool in_heap = which.problem.destination == Destination::to_owners;
-  std::uint64_t seed = 10;
-  std::uint32_t done = 0;
-  for (const std::uint32_t in_a_row : {1U, 1U, 3U}) {
-    for (Call& call : calls) {
-      call.refill(++seed);
-      call.poison();
-    }
-    for (std::uint32_t replay = 0; replay < in_a_row; ++replay) {
-      for (int rank = 0; rank < ranks.count(); ++rank) {
-        graphs[static_cast<std::size_t>(rank)].replay(ranks.stream(rank));
-      }
-    }
-    for (int rank = 0; rank < ranks.count(); ++rank) {
-      ranks.collect(calls.back(), rank);
-    }
-    ranks.finish();
-    for (std::size_t launch = in_heap ? launches - 1 : 0; launch < launches; ++launch) {
+  replay_three_launches<Call>(which, ranks, 10, [&](const std::vector<Call>& calls, int replays) {
+    for (std::size_t launch = in_heap ? calls.size() - 1 : 0; launch < calls.size(); ++launch) {
       EXPECT_EQ(complaint_about(which, calls[launch]), "") << "launch " << launch;
     }
-    done += launches * in_a_row;
     if (in_heap) {
-      expect_arrivals(which, ranks, done);
+      expect_arrivals(which, ranks, static_cast<std::uint32_t>(calls.size()) * static_cast<std::uint32_t>(replays));
     }
-  }
+  });
   EXPECT_TRUE(ranks.guards_are_untouched());
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/delay_support.hpp"
 #include "gpu/gemm_reference.hpp"
 #include "gpu/gemm_support.hpp"
 #include "xstage/gemm.hpp"
@@ -17,7 +18,6 @@ namespace {
 using gemm::Operation;
 using gemm_test::Call;
 using gemm_test::Case;
-using gemm_test::complaint_about;
 using gemm_test::FusedOperation;
 using gemm_test::make_case;
 using gemm_test::make_problem;
@@ -50,39 +50,10 @@ std::vector<std::uint16_t> all_results(const Case& which, const Call& call) {
   return all;
 }
 
-/// Results are deterministic: with sleeps at random places they have the same bits as without, which are right. Each
-/// round is several calls back to back with different operands, so that a store that is early or late meets other
-/// numbers.
 void expect_right_in_spite_of_delays(const Case& which, const std::vector<int>& devices) {
   SCOPED_TRACE(which.text());
-  constexpr std::uint32_t calls = 4;
-  constexpr std::uint32_t rounds = 50;
   Ranks ranks(which, devices);
-  std::vector<Call> all;
-  std::vector<std::vector<std::uint16_t>> right;
-  for (std::uint32_t call = 0; call < calls; ++call) {
-    all.emplace_back(which, devices, call);
-    ranks.enqueue(all.back());
-    ranks.finish();
-    ASSERT_EQ(complaint_about(which, all.back()), "");
-    right.push_back(all_results(which, all.back()));
-  }
-  for (std::uint32_t round = 0; round < rounds; ++round) {
-    for (std::uint32_t call = 0; call < calls; ++call) {
-      for (int rank = 0; rank < ranks.count(); ++rank) {
-        gemm::Instruments instruments;
-        instruments.longest_delay_ns = 20000;
-        instruments.delay_seed = (round * calls + call) * 8U + static_cast<std::uint32_t>(rank);
-        ranks[rank].instrument(instruments);
-      }
-      ranks.enqueue(all[call]);
-    }
-    ranks.finish();
-    for (std::size_t call = 0; call < calls; ++call) {
-      ASSERT_EQ(all_results(which, all[call]) == right[call], true) << "round " << round << ", call " << call;
-      all[call].poison();
-    }
-  }
+  gpu_test::expect_right_in_spite_of_delays(which, ranks, all_results);
 }
 
 /// Few CTAs, short rings.

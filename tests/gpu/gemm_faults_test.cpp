@@ -7,12 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gemm/layout.hpp"
+#include "gpu/call_support.hpp"
+#include "gpu/fault_support.hpp"
 #include "gpu/gemm_reference.hpp"
 #include "gpu/gemm_support.hpp"
 #include "xstage/error.hpp"
@@ -31,21 +31,19 @@ using gemm_test::make_case;
 using gemm_test::make_heads;
 using gemm_test::make_problem;
 using gemm_test::Ranks;
+using gpu_test::complaint;
+using gpu_test::enter_first_call;
+using gpu_test::expect_every_rank_that_waits_is_told;
+using gpu_test::expect_names_the_missing_peer;
+using gpu_test::expect_refusal_without_all_ranks;
+using gpu_test::expect_right_when_a_rank_runs_ahead;
+using gpu_test::expect_right_whoever_is_late;
+using gpu_test::expect_too_small;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
 constexpr auto time_out = 200ms;
-
-template <typename Error, typename Function>
-std::string complaint(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// One CTA of each rank, so that it meets its waits one after the other.
 Case small_case(const FusedOperation& fused, int world) {
@@ -75,25 +73,16 @@ class GemmFaults : public testing::TestWithParam<FusedOperation> {};
 INSTANTIATE_TEST_SUITE_P(All, GemmFaults, testing::ValuesIn(gemm_test::fused_operations), name_of);
 
 void expect_right_call(const Case& which, Ranks& ranks, std::uint64_t seed) {
-  const Call call(which, ranks.devices(), seed);
-  ranks.enqueue(call);
-  ranks.finish();
-  EXPECT_EQ(complaint_about(which, call), "") << "seed " << seed;
+  gpu_test::expect_right_call<Call>(which, ranks, seed);
 }
 
 // ---- peers that never come
 // -------------------------------------------------------------------------------------------
 
-/// Rank 0 alone: what check() says, within the time-out and a second.
+/// Rank 0 alone: what check() says, the first time and again.
 std::string complaint_of_lonely_rank(const Case& which, Ranks& ranks) {
   const Call call(which, ranks.devices(), 99);
-  const auto start = std::chrono::steady_clock::now();
-  ranks.enqueue_rank(call, 0);
-  ranks.wait();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, time_out + 1s);
-  const std::string said = complaint<DeviceError>([&] { ranks[0].check(); });
-  // It stays so: no call, and nothing enqueued, until reset().
-  EXPECT_EQ(complaint<DeviceError>([&] { ranks.launch_rank(call, 0); }), said);
+  const std::string said = gpu_test::complaint_of_lonely_rank(ranks, call, time_out);
   EXPECT_EQ(complaint<DeviceError>([&] { ranks[0].check(); }), said);
   return said;
 }
@@ -107,13 +96,10 @@ void expect_recovery_from_a_missing_peer(const FusedOperation& fused, const std:
   }
   const std::string said = complaint_of_lonely_rank(which, ranks);
   EXPECT_THAT(said, HasSubstr(gemm::operation_name(fused.operation)));
-  EXPECT_THAT(said, ContainsRegex("rank 0 waited [0-9]+ us for rank 1 in call " + std::to_string(calls_before + 1) +
-                                  " and gave up: " + first_wait(fused)));
+  expect_names_the_missing_peer(said, calls_before + 1, first_wait(fused));
   if (fused.operation != Operation::all_gather) {
     EXPECT_THAT(said, HasSubstr("launched on every rank, in the same order?"));
   }
-  EXPECT_THAT(said, ContainsRegex("counter [0-9]+ is [0-9]+, expected [0-9]+"));
-  EXPECT_THAT(said, HasSubstr("reset()"));
   Gemm::reset(ranks.handles());
   EXPECT_NO_THROW(ranks[0].check());
   expect_right_call(which, ranks, 50);
@@ -153,16 +139,7 @@ TEST_P(GemmFaults, EveryRankThatWaitsIsTold) {
   const Case which = small_case(GetParam(), 3);
   Ranks ranks(which, {0, 0, 0}, time_out);
   const Call call(which, ranks.devices(), 1);
-  ranks.enqueue_rank(call, 0);
-  ranks.wait();
-  EXPECT_THAT(complaint<DeviceError>([&] { ranks[0].check(); }), HasSubstr("rank 0 waited"));
-  const auto start = std::chrono::steady_clock::now();
-  ranks.enqueue_rank(call, 1);
-  ranks.wait();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, time_out + 1s);
-  EXPECT_THAT(complaint<DeviceError>([&] { ranks[1].check(); }),
-              AllOf(HasSubstr("rank 1 waited"), HasSubstr("for rank 2")));
-  EXPECT_NE(complaint<DeviceError>([&] { ranks.enqueue(call); }), "");
+  expect_every_rank_that_waits_is_told(ranks, call, time_out);
   Gemm::reset(ranks.handles());
   expect_right_call(which, ranks, 2);
 }
@@ -172,12 +149,8 @@ TEST_P(GemmFaults, APeerThatDiesInTheMiddle) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(GetParam(), 2);
   Ranks ranks(which, {0, 0}, time_out);
-  const std::uint32_t entered = 1;
   auto* pad = reinterpret_cast<std::uint32_t*>(ranks.heap().rank(0).local(ranks.signals()));
-  ASSERT_EQ(cudaMemcpy(pad + kernels::SignalPad::entered + kernels::SignalPad::line, &entered, sizeof(entered),
-                       cudaMemcpyHostToDevice),
-            cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_NO_FATAL_FAILURE(enter_first_call(pad + kernels::SignalPad::entered + kernels::SignalPad::line));
   const char* site = GetParam().operation == Operation::all_gather   ? "gathered chunk"
                      : GetParam().operation == Operation::all_to_all ? "peer done"
                                                                      : "partial tile";
@@ -197,14 +170,7 @@ TEST_P(GemmFaults, APeerThatComesLate) {
                            : make_problem(GetParam().operation, 1000, 1040, 400);
   const Case which = make_case(problem, 2, GetParam().all_reduce);
   Ranks ranks(which, {0, 1});
-  for (int late = 0; late < 2; ++late) {
-    const Call call(which, ranks.devices(), static_cast<std::uint64_t>(late));
-    ranks.enqueue_rank(call, 1 - late);
-    std::this_thread::sleep_for(50ms);
-    ranks.enqueue_rank(call, late);
-    ranks.finish();
-    EXPECT_EQ(complaint_about(which, call), "") << "rank " << late << " was late";
-  }
+  expect_right_whoever_is_late<Call>(which, ranks);
 }
 
 /// One rank is several calls ahead; the other follows.
@@ -212,21 +178,7 @@ TEST_P(GemmFaults, ARankThatRunsAhead) {
   SKIP_WITHOUT_HOPPER(2);
   const Case which = small_case(GetParam(), 2);
   Ranks ranks(which, {0, 1});
-  std::vector<Call> calls;
-  for (std::uint64_t call = 0; call < 5; ++call) {
-    calls.emplace_back(which, ranks.devices(), call);  // waits for the GPUs: all of them before the first launch
-  }
-  for (const Call& call : calls) {
-    ranks.enqueue_rank(call, 0);
-  }
-  std::this_thread::sleep_for(20ms);
-  for (const Call& call : calls) {
-    ranks.enqueue_rank(call, 1);
-  }
-  ranks.finish();
-  for (std::size_t call = 0; call < calls.size(); ++call) {
-    EXPECT_EQ(complaint_about(which, calls[call]), "") << "call " << call;
-  }
+  expect_right_when_a_rank_runs_ahead<Call>(which, ranks);
 }
 
 // ---- ranks that disagree
@@ -281,17 +233,8 @@ TEST(GemmRefusals, AHeapThatIsTooSmall) {
        {Operation::reduce_scatter, Operation::all_gather, Operation::all_reduce, Operation::all_to_all}) {
     const Case which = small_case({operation}, 2);
     const std::size_t bytes = gemm::heap_bytes(which.cell.problem, which.plan, 2) - HeapRank::default_alignment;
-    auto heap = PeerAccessHeap::create({0, 0}, bytes);
-    for (int rank = 0; rank < 2; ++rank) {
-      EXPECT_THAT(complaint<InputError>([&] { const Gemm refused(heap.rank(rank), which.cell.problem, which.plan); }),
-                  AllOf(HasSubstr("rank " + std::to_string(rank) + " allocates 'gemm"),
-                        HasSubstr("of the heap's " + std::to_string(bytes) + " bytes are left")));
-    }
-    // What it had taken before it failed is free again.
-    for (int rank = 0; rank < 2; ++rank) {
-      EXPECT_NO_THROW(static_cast<void>(heap.rank(rank).allocate("all of it", bytes)))
-          << gemm::operation_name(operation);
-    }
+    SCOPED_TRACE(gemm::operation_name(operation));
+    expect_too_small(bytes, "gemm", [&](HeapRank& heap) { const Gemm refused(heap, which.cell.problem, which.plan); });
   }
 }
 
@@ -368,16 +311,7 @@ TEST(GemmRefusals, CommonLaunchesThatLackARank) {
   const Case which = small_case({Operation::all_gather}, 2);
   Ranks ranks(which, {0, 0});
   const Call call(which, ranks.devices(), 1);
-  const std::vector<Gemm*> all = ranks.handles();
-  const std::vector<gemm::Operands> operands{call.operands(0), call.operands(1)};
-  const std::span<Gemm* const> handles(all);
-  const std::span<const gemm::Operands> addresses(operands);
-  const auto refusal_of = [&](std::span<Gemm* const> some, std::span<const gemm::Operands> with) {
-    return complaint<InputError>([&] { Gemm::launch_together(some, with, ranks.stream(0)); });
-  };
-  EXPECT_THAT(refusal_of(handles.first(1), addresses.first(1)), HasSubstr("1 handles and 1 operands"));
-  EXPECT_THAT(refusal_of(handles, addresses.first(1)), HasSubstr("2 handles and 1 operands"));
-  EXPECT_THAT(refusal_of({}, {}), HasSubstr("0 handles and 0 operands"));
+  expect_refusal_without_all_ranks(ranks, call);
   expect_right_call(which, ranks, 2);
 }
 

@@ -19,6 +19,7 @@ namespace xstage::gemm_test {
 
 /// Why a test that needs that many GPUs of compute capability 9.0 cannot run here; empty: it can.
 [[nodiscard]] std::string unavailable_reason(int gpus);
+[[nodiscard]] inline bool two_gpus() { return unavailable_reason(2).empty(); }
 
 #define SKIP_WITHOUT_HOPPER(gpus)                                                                  \
   if (const std::string reason = ::xstage::gemm_test::unavailable_reason(gpus); !reason.empty()) { \

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "gemm/layout.hpp"
+#include "gpu/call_support.hpp"
 #include "gpu/gemm_reference.hpp"
 #include "gpu/gemm_support.hpp"
+#include "gpu/graph_support.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {
@@ -31,6 +33,8 @@ using gemm_test::problem_of;
 using gemm_test::Random;
 using gemm_test::Ranks;
 using gemm_test::virtual_ranks;
+using gpu_test::expect_right_calls;
+using gpu_test::replay_three_launches;
 
 /// Several calls with different operands, enqueued back to back; then all of them are looked at.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed) {
@@ -40,14 +44,7 @@ void expect_right(const Case& which, const std::vector<int>& devices, int calls,
   for (int call = 0; call < calls; ++call) {
     all.emplace_back(which, devices, seed + static_cast<std::uint64_t>(call));
   }
-  for (const Call& call : all) {
-    ranks.enqueue(call);
-  }
-  ranks.finish();
-  for (std::size_t call = 0; call < all.size(); ++call) {
-    EXPECT_EQ(complaint_about(which, all[call]), "") << "call " << call;
-  }
-  EXPECT_TRUE(ranks.guards_are_untouched());
+  expect_right_calls(which, ranks, all);
 }
 
 std::string name_of(const testing::TestParamInfo<FusedOperation>& info) { return info.param.name(); }
@@ -275,69 +272,17 @@ TEST(GemmAllToAll, NormAndRotaryEmbeddingOfEachHead) {
 // ---- CUDA graphs
 // -----------------------------------------------------------------------------------------------------
 
-/// One rank's launches as a graph.
-class Graph {
- public:
-  Graph(Ranks& ranks, int rank, const std::vector<Call>& calls) {
-    const cuda::CurrentDevice current(ranks.devices()[static_cast<std::size_t>(rank)]);
-    cudaGraph_t graph = nullptr;
-    cuda::check(cudaStreamBeginCapture(ranks.stream(rank), cudaStreamCaptureModeThreadLocal), "beginning a capture");
-    for (const Call& call : calls) {
-      ranks.launch_rank(call, rank);
-    }
-    cuda::check(cudaStreamEndCapture(ranks.stream(rank), &graph), "ending a capture");
-    cuda::check(cudaGraphInstantiate(&executable_, graph, 0), "making a graph");
-    cuda::check(cudaGraphDestroy(graph), "destroying a graph");
-  }
-  Graph(Graph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  Graph& operator=(Graph&&) = delete;
-  ~Graph() {
-    if (executable_ != nullptr) {
-      static_cast<void>(cudaGraphExecDestroy(executable_));
-    }
-  }
-  void replay(cudaStream_t stream) const { cuda::check(cudaGraphLaunch(executable_, stream), "replaying a graph"); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
-
-/// Three launches a rank, nothing between them; results that lie in the heap are those of the last.
+/// Results that lie in the heap are those of the last launch.
 void expect_right_replays(const Case& which, const std::vector<int>& devices) {
   SCOPED_TRACE(which.text());
-  constexpr int launches = 3;
   Ranks ranks(which, devices);
-  std::vector<Call> calls;
-  std::vector<Graph> graphs;
-  for (std::uint64_t launch = 0; launch < launches; ++launch) {
-    calls.emplace_back(which, devices, launch);
-  }
-  for (int rank = 0; rank < ranks.count(); ++rank) {
-    graphs.emplace_back(ranks, rank, calls);
-  }
   const bool in_heap =
       which.cell.problem.operation == Operation::all_reduce || which.cell.problem.operation == Operation::all_to_all;
-  int replays = 0;
-  for (const int in_a_row : {1, 1, 3}) {
-    for (Call& call : calls) {
-      call.refill(static_cast<std::uint64_t>(++replays));
-      call.poison();
-    }
-    for (int replay = 0; replay < in_a_row; ++replay) {
-      for (int rank = 0; rank < ranks.count(); ++rank) {
-        graphs[static_cast<std::size_t>(rank)].replay(ranks.stream(rank));
-      }
-    }
-    for (int rank = 0; rank < ranks.count(); ++rank) {
-      ranks.collect(calls.back(), rank);
-    }
-    ranks.finish();
-    for (std::size_t launch = in_heap ? launches - 1 : 0; launch < launches; ++launch) {
+  replay_three_launches<Call>(which, ranks, 0, [&](const std::vector<Call>& calls, int) {
+    for (std::size_t launch = in_heap ? calls.size() - 1 : 0; launch < calls.size(); ++launch) {
       EXPECT_EQ(complaint_about(which, calls[launch]), "") << "launch " << launch;
     }
-  }
+  });
   EXPECT_TRUE(ranks.guards_are_untouched());
 }
 

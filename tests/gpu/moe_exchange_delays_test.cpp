@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/delay_support.hpp"
 #include "gpu/moe_exchange_support.hpp"
 
 namespace xstage {
@@ -16,8 +17,6 @@ using moe_test::Case;
 using moe_test::ExchangeRanks;
 using moe_test::Random;
 using moe_test::virtual_ranks;
-
-constexpr std::uint32_t longest_delay_ns = 20000;
 
 /// Calls back to back, so that a rank that is early meets what a late one still reads of the call before.
 void expect_right_in_spite_of_delays(int ranks_in_call, const std::vector<int>& devices, Random& random) {
@@ -31,7 +30,7 @@ void expect_right_in_spite_of_delays(int ranks_in_call, const std::vector<int>& 
   for (std::uint32_t call = 0; call < calls; ++call) {
     made.emplace_back(which, devices, moe_test::random_routing(which, random), call + 1);
     for (int rank = 0; rank < ranks.count(); ++rank) {
-      ranks[rank].set_delays({longest_delay_ns, call * 8U + static_cast<std::uint32_t>(rank)});
+      ranks[rank].set_delays({gpu_test::longest_delay_ns, gpu_test::delay_seed(call, rank)});
     }
     made.back().enqueue(ranks);
   }

@@ -8,12 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/graph_support.hpp"
 #include "gpu/moe_exchange_support.hpp"
 #include "kernels/moe/dispatch_report.hpp"
 
 namespace xstage {
 namespace {
 
+using gemm_test::two_gpus;
+using gpu_test::capture;
+using gpu_test::Graph;
+using gpu_test::replay;
 using moe_test::Call;
 using moe_test::Case;
 using moe_test::ExchangeRanks;
@@ -21,8 +26,6 @@ using moe_test::Random;
 using moe_test::random_case;
 using moe_test::random_routing;
 using moe_test::virtual_ranks;
-
-bool two_gpus() { return gemm_test::unavailable_reason(2).empty(); }
 
 /// Several calls with different routings, enqueued back to back; then all of them are looked at.
 void expect_right(const Case& which, const std::vector<int>& devices, const std::vector<moe::Routing>& routings) {
@@ -183,51 +186,19 @@ TEST(MoeExchange, WeightOfNoExpertIsAnything) {
 
 // ---- launches with nothing between them
 
-/// Dispatch and combine of one rank as a graph.
-class Graph {
- public:
-  Graph(ExchangeRanks& ranks, int rank, int calls) {
-    const cuda::CurrentDevice current(ranks.device(rank));
-    cudaGraph_t graph = nullptr;
-    cuda::check(cudaStreamBeginCapture(ranks.stream(rank), cudaStreamCaptureModeThreadLocal), "beginning a capture");
-    for (int call = 0; call < calls; ++call) {
-      ranks[rank].enqueue_dispatch(ranks.stream(rank));
-      ranks[rank].enqueue_combine(ranks.stream(rank));
-    }
-    cuda::check(cudaStreamEndCapture(ranks.stream(rank), &graph), "ending a capture");
-    cuda::check(cudaGraphInstantiate(&executable_, graph, 0), "making a graph");
-    cuda::check(cudaGraphDestroy(graph), "destroying a graph");
-  }
-  Graph(Graph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  Graph& operator=(Graph&&) = delete;
-  ~Graph() {
-    if (executable_ != nullptr) {
-      static_cast<void>(cudaGraphExecDestroy(executable_));
-    }
-  }
-  void replay(cudaStream_t stream) const { cuda::check(cudaGraphLaunch(executable_, stream), "replaying a graph"); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
-
 void expect_right_replays(const Case& which, const std::vector<int>& devices, const std::vector<std::int64_t>& tokens) {
   SCOPED_TRACE(which.text());
   ExchangeRanks ranks(which, devices);
   Call call(which, devices, routing_of(which, tokens, moe::Skew::zipf), 1);
   call.enqueue(ranks);  // leaves poison behind the rows, which replays do not touch
   ranks.finish();
-  std::vector<Graph> graphs;
-  for (int rank = 0; rank < which.ranks; ++rank) {
-    graphs.emplace_back(ranks, rank, 3);
-  }
-  for (int replay = 0; replay < 4; ++replay) {
-    for (int rank = 0; rank < which.ranks; ++rank) {
-      graphs[static_cast<std::size_t>(rank)].replay(ranks.stream(rank));
+  const std::vector<Graph> graphs = capture(ranks, [&](int rank) {
+    for (int launch = 0; launch < 3; ++launch) {
+      ranks[rank].enqueue_dispatch(ranks.stream(rank));
+      ranks[rank].enqueue_combine(ranks.stream(rank));
     }
-  }
+  });
+  replay(graphs, 4);
   for (int rank = 0; rank < which.ranks; ++rank) {
     call.collect(ranks, rank);
   }

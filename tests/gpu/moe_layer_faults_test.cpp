@@ -6,12 +6,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "gpu/fault_support.hpp"
 #include "gpu/moe_layer_support.hpp"
 #include "xstage/error.hpp"
 
@@ -20,6 +19,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
+using gemm_test::two_gpus;
+using gpu_test::complaint;
+using gpu_test::complaint_of_lonely_rank;
+using gpu_test::enqueue_late;
+using gpu_test::refusal_after;
 using moe_layer_test::Call;
 using moe_layer_test::Case;
 using moe_layer_test::LayerWeights;
@@ -33,24 +37,12 @@ using testing::HasSubstr;
 
 constexpr auto time_out = 200ms;
 
-bool two_gpus() { return gemm_test::unavailable_reason(2).empty(); }
-
 std::vector<std::vector<int>> places() {
   std::vector<std::vector<int>> places{virtual_ranks(2)};
   if (two_gpus()) {
     places.push_back({0, 1});
   }
   return places;
-}
-
-template <typename Error, typename Function>
-std::string complaint(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 /// So few CTAs that a rank alone has as many as in a common launch.
@@ -145,16 +137,10 @@ TEST(MoeLayerFaults, APeerThatNeverComes) {
       for (int call = 0; call < calls_before; ++call) {
         layer.expect_right_call(static_cast<std::uint64_t>(call) + 1);
       }
-      const auto start = std::chrono::steady_clock::now();
-      layer.ranks.enqueue_rank(layer.call, 0);
-      layer.ranks.wait();
-      EXPECT_LT(std::chrono::steady_clock::now() - start, time_out + 1s);
-      const std::string said = complaint<DeviceError>([&] { layer.ranks[0].check(); });
-      EXPECT_THAT(said, AllOf(HasSubstr("moe: rank 0 waited"), HasSubstr("reset()"),
-                              ContainsRegex("for rank 1 in call " + std::to_string(calls_before + 1) +
-                                            " and gave up: peer entry")));
-      // It stays so: no call, and nothing enqueued, until reset().
-      EXPECT_EQ(complaint<DeviceError>([&] { layer.ranks.enqueue_rank(layer.call, 0); }), said);
+      EXPECT_THAT(
+          complaint_of_lonely_rank(layer.ranks, layer.call, time_out),
+          AllOf(HasSubstr("moe: rank 0 waited"), HasSubstr("reset()"),
+                ContainsRegex("for rank 1 in call " + std::to_string(calls_before + 1) + " and gave up: peer entry")));
       MoeLayer::reset(layer.ranks.handles());
       layer.expect_right_call(50);
       layer.expect_right_call(51);
@@ -190,9 +176,7 @@ TEST(MoeLayerFaults, APeerThatIsLate) {
     Layer layer({0, 1}, 10s);
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       layer.call.refill(small_routing(layer.which, seed), seed);
-      layer.ranks.enqueue_rank(layer.call, 1 - late);
-      std::this_thread::sleep_for(100ms);
-      layer.ranks.enqueue_rank(layer.call, late);
+      enqueue_late(late, 100ms, [&](int rank) { layer.ranks.enqueue_rank(layer.call, rank); });
       layer.ranks.finish();
       EXPECT_EQ(layer.call.complaint(), "") << "seed " << seed;
     }
@@ -216,12 +200,7 @@ TEST(MoeLayerRefusals, RanksThatDisagree) {
   const Case which = small_case();
   auto heap = PeerAccessHeap::create(virtual_ranks(2), moe::heap_bytes(which.problem, 2));
   const MoeLayer first(heap.rank(0), which.problem, which.plan);
-  const auto refusal_of = [&](const std::function<void(moe::Problem&, moe::Plan&)>& change) {
-    moe::Problem problem = which.problem;
-    moe::Plan plan = which.plan;
-    change(problem, plan);
-    return complaint<InputError>([&] { const MoeLayer refused(heap.rank(1), problem, plan); });
-  };
+  const auto refusal_of = [&](const auto& change) { return refusal_after<MoeLayer>(heap.rank(1), which, change); };
   EXPECT_THAT(refusal_of([](moe::Problem& problem, moe::Plan&) { problem.top_k = 3; }),
               AllOf(HasSubstr("top_k=3"), HasSubstr("top_k=4")));
   EXPECT_THAT(refusal_of([](moe::Problem& problem, moe::Plan&) { problem.most_tokens = 61; }),
@@ -249,12 +228,7 @@ TEST(MoeLayerRefusals, AProblemThatBreaksARule) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case();
   auto heap = PeerAccessHeap::create(virtual_ranks(2), moe::heap_bytes(which.problem, 2));
-  const auto refusal_of = [&](const std::function<void(moe::Problem&, moe::Plan&)>& change) {
-    moe::Problem problem = which.problem;
-    moe::Plan plan = which.plan;
-    change(problem, plan);
-    return complaint<InputError>([&] { const MoeLayer refused(heap.rank(0), problem, plan); });
-  };
+  const auto refusal_of = [&](const auto& change) { return refusal_after<MoeLayer>(heap.rank(0), which, change); };
   EXPECT_THAT(refusal_of([](moe::Problem& problem, moe::Plan&) { problem.hidden = 96; }), HasSubstr("hidden is 96"));
   EXPECT_THAT(refusal_of([](moe::Problem& problem, moe::Plan&) { problem.intermediate = 0; }),
               HasSubstr("intermediate is 0"));

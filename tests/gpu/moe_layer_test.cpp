@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
+#include "gpu/graph_support.hpp"
 #include "gpu/moe_layer_support.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {
 namespace {
 
+using gemm_test::two_gpus;
+using gpu_test::capture;
+using gpu_test::Graph;
+using gpu_test::replay;
 using moe_layer_test::Call;
 using moe_layer_test::Case;
 using moe_layer_test::Elements;
@@ -24,8 +28,6 @@ using moe_layer_test::random_routing;
 using moe_layer_test::Ranks;
 using moe_layer_test::routing_of;
 using moe_layer_test::virtual_ranks;
-
-bool two_gpus() { return gemm_test::unavailable_reason(2).empty(); }
 
 /// Several calls with different routings, enqueued back to back; then all of them are looked at.
 void expect_right(const Case& which, const std::vector<int>& devices, const std::vector<moe::Routing>& routings) {
@@ -226,54 +228,22 @@ TEST(MoeLayer, TheSameResultInEveryRun) {
 
 // ---- graphs
 
-/// Some launches of one rank.
-class Graph {
- public:
-  Graph(Ranks& ranks, const Call& call, int rank, int launches) {
-    const cuda::CurrentDevice current(ranks.devices()[static_cast<std::size_t>(rank)]);
-    cudaGraph_t graph = nullptr;
-    cuda::check(cudaStreamBeginCapture(ranks.stream(rank), cudaStreamCaptureModeThreadLocal), "beginning a capture");
-    for (int launch = 0; launch < launches; ++launch) {
-      ranks.enqueue_rank(call, rank);
-    }
-    cuda::check(cudaStreamEndCapture(ranks.stream(rank), &graph), "ending a capture");
-    cuda::check(cudaGraphInstantiate(&executable_, graph, 0), "making a graph");
-    cuda::check(cudaGraphDestroy(graph), "destroying a graph");
-  }
-  Graph(Graph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  Graph& operator=(Graph&&) = delete;
-  ~Graph() {
-    if (executable_ != nullptr) {
-      static_cast<void>(cudaGraphExecDestroy(executable_));
-    }
-  }
-  void replay(cudaStream_t stream) const { cuda::check(cudaGraphLaunch(executable_, stream), "replaying a graph"); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
-
 /// Replays find tokens and routings of their own; nothing else tells them apart.
 void expect_right_replays(const Case& which, const std::vector<int>& devices, const std::vector<std::int64_t>& tokens) {
   SCOPED_TRACE(which.text());
   const LayerWeights weights(which, devices, 1);
   Ranks ranks(which, devices);
   Call call(which, devices, weights, routing_of(which, tokens, moe::Skew::balanced), 1);
-  std::vector<Graph> graphs;
-  for (int rank = 0; rank < which.ranks; ++rank) {
-    graphs.emplace_back(ranks, call, rank, 2);
-  }
+  const std::vector<Graph> graphs = capture(ranks, [&](int rank) {
+    for (int launch = 0; launch < 2; ++launch) {
+      ranks.enqueue_rank(call, rank);
+    }
+  });
   std::uint64_t seed = 1;
   for (const moe::Skew skew : {moe::Skew::balanced, moe::Skew::one_expert, moe::Skew::zipf}) {
     ++seed;
     call.refill(routing_of(which, tokens, skew, seed), seed);
-    for (int replay = 0; replay < 3; ++replay) {
-      for (int rank = 0; rank < which.ranks; ++rank) {
-        graphs[static_cast<std::size_t>(rank)].replay(ranks.stream(rank));
-      }
-    }
+    replay(graphs, 3);
     ranks.finish();
     EXPECT_EQ(call.complaint(), "") << "replays of routing " << seed;
   }

@@ -4,15 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "gpu/fault_support.hpp"
 #include "gpu/gemm_support.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/attention.hpp"
@@ -24,6 +23,7 @@ namespace {
 
 using attention::Destination;
 using gemm_test::Random;
+using gpu_test::complaint;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -220,9 +220,7 @@ TEST(UlyssesOnTwoGpus, TheEarlyRankWaitsForTheLateOnesTiles) {
     Layer layer(shape);
     for (int late = 0; late < 2; ++late) {
       layer.fill(static_cast<std::uint64_t>(late));
-      layer.enqueue(1 - late);
-      std::this_thread::sleep_for(20ms);
-      layer.enqueue(late);
+      gpu_test::enqueue_late(late, 20ms, [&](int rank) { layer.enqueue(rank); });
       layer.wait();
       layer.check();
       for (int rank = 0; rank < 2; ++rank) {
@@ -240,32 +238,21 @@ TEST(UlyssesOnTwoGpus, ARankThatNeverComesIsNamed) {
   layer.fill(1);
   layer.enqueue(0);
   layer.wait();
-  std::string said;
-  try {
-    layer.check();
-  } catch (const DeviceError& error) {
-    said = error.what();
-  }
-  EXPECT_THAT(said, HasSubstr("rank 1"));
+  EXPECT_THAT(complaint<DeviceError>([&] { layer.check(); }), HasSubstr("rank 1"));
 }
 
 TEST(UlyssesOnTwoGpus, FlagsThatDoNotFitAreRefused) {
   SKIP_WITHOUT_HOPPER(2);
   Layer layer(shapes[0]);
   Layer other({500, 4, 4, 128, false});
-  const auto complaint = [&](const attention::InputArrivals& arrivals) -> std::string {
+  const auto refusal_of = [&](const attention::InputArrivals& arrivals) {
     attention::Operands operands = layer.operands(0);
     operands.arrivals = arrivals;
-    try {
-      layer.attention(0).launch(operands, layer.stream(0));
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return complaint<InputError>([&] { layer.attention(0).launch(operands, layer.stream(0)); });
   };
   const Gemm& gemm = layer.projection_of(0);
-  EXPECT_THAT(complaint({gemm.arrivals(0), gemm.arrivals(1), {}}), HasSubstr("value has no flags"));
-  EXPECT_THAT(complaint({gemm.arrivals(0), other.projection_of(0).arrivals(1), gemm.arrivals(2)}),
+  EXPECT_THAT(refusal_of({gemm.arrivals(0), gemm.arrivals(1), {}}), HasSubstr("value has no flags"));
+  EXPECT_THAT(refusal_of({gemm.arrivals(0), other.projection_of(0).arrivals(1), gemm.arrivals(2)}),
               HasSubstr("key has 250 rows from each rank"));
   EXPECT_THROW(static_cast<void>(gemm.arrivals(3)), InputError);
 }
