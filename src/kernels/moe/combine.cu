@@ -52,6 +52,8 @@ void plan_combine(CombineLaunch& launch, const CombineTuning& tuning) {
   fit_ring(launch, launch.ring_for_few, or_rule(tuning.piece_bytes, launch.exchange.row_bytes));
 }
 
+int combine_shared_bytes(const CombineLaunch& launch) { return CombineLayout::of(launch).bytes; }
+
 void load_combine() {
   moe_exchange::allow_shared_memory(combine_kernel<NoMoeDelay>, "combine");
   moe_exchange::allow_shared_memory(combine_virtual_kernel<NoMoeDelay>, "combine");

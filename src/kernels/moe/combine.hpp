@@ -20,6 +20,9 @@ struct CombineTuning {
 /// Fills in warps and rings: as much of what is asked for as shared memory holds. `launch.exchange` is complete.
 void plan_combine(CombineLaunch& launch, const CombineTuning& tuning = {});
 
+/// Bytes of shared memory of a CTA of that launch.
+[[nodiscard]] int combine_shared_bytes(const CombineLaunch& launch);
+
 /// Loads the kernels on the current device. A first launch would load them while another rank's kernel may already wait
 /// for this one, and loading may wait for the device.
 void load_combine();

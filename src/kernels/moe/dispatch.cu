@@ -48,6 +48,8 @@ void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning) {
   }
 }
 
+int dispatch_shared_bytes(const DispatchLaunch& launch) { return DispatchLayout::of(launch).bytes; }
+
 void load_dispatch() {
   moe_exchange::allow_shared_memory(dispatch_kernel<NoMoeDelay>, "dispatch");
   moe_exchange::allow_shared_memory(dispatch_virtual_kernel<NoMoeDelay>, "dispatch");

@@ -21,6 +21,9 @@ struct DispatchTuning {
 /// Fills in warps and rings: as much of what is asked for as shared memory holds. `launch.exchange` is complete.
 void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning = {});
 
+/// Bytes of shared memory of a CTA of that launch.
+[[nodiscard]] int dispatch_shared_bytes(const DispatchLaunch& launch);
+
 /// Loads the kernels on the current device. A first launch would load them while another rank's kernel may already wait
 /// for this one, and loading may wait for the device.
 void load_dispatch();

@@ -1,0 +1,74 @@
+// Plans of dispatch and combine fit on a multiprocessor, whatever the widths, ranks and tunings. No GPU is needed.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "kernels/moe/combine.hpp"
+#include "kernels/moe/dispatch.hpp"
+
+namespace xstage {
+namespace {
+
+constexpr int most_shared_bytes = 227 * 1024;
+
+/// Calls `check(exchange)` for all widths, some numbers of ranks, and few and many experts.
+template <class Check>
+void for_exchanges(const Check& check) {
+  for (const int world : {1, 2, 3, 8}) {
+    for (const int experts_per_rank : {1, 32, 256}) {
+      for (std::int32_t hidden = 64; hidden <= 16384; hidden += 64) {
+        kernels::MoeExchange exchange{};
+        exchange.call.world = world;
+        exchange.experts_per_rank = experts_per_rank;
+        exchange.top_k = 8;
+        exchange.row_bytes = 2 * hidden;
+        SCOPED_TRACE(testing::Message() << world << " ranks of " << experts_per_rank << " experts, hidden " << hidden);
+        check(exchange);
+      }
+    }
+  }
+}
+
+TEST(MoeExchangePlan, DispatchFits) {
+  for_exchanges([](const kernels::MoeExchange& exchange) {
+    for (const int senders : {0, 1, 3, 8}) {
+      for (const int under_way : {0, 4}) {
+        kernels::DispatchTuning tuning;
+        tuning.senders = senders;
+        tuning.under_way = under_way;
+        kernels::DispatchLaunch launch{};
+        launch.exchange = exchange;
+        kernels::plan_dispatch(launch, tuning);
+        ASSERT_LE(kernels::dispatch_shared_bytes(launch), most_shared_bytes) << senders << " senders";
+        ASSERT_GT(launch.ring.stages, launch.ring.under_way);
+        ASSERT_EQ(launch.ring.stage_bytes % 16, 0);
+        ASSERT_EQ(launch.copiers == 0, exchange.call.world == 1);
+      }
+    }
+  });
+}
+
+TEST(MoeExchangePlan, CombineFits) {
+  for_exchanges([](const kernels::MoeExchange& exchange) {
+    for (int senders = 0; senders <= 8; ++senders) {
+      for (const int under_way : {0, 1, 3}) {
+        kernels::CombineTuning tuning;
+        tuning.senders = senders;
+        tuning.under_way = under_way;
+        kernels::CombineLaunch launch{};
+        launch.exchange = exchange;
+        kernels::plan_combine(launch, tuning);
+        ASSERT_LE(kernels::combine_shared_bytes(launch), most_shared_bytes) << senders << " senders";
+        for (const kernels::MoeRing& ring : {launch.ring, launch.ring_for_few}) {
+          ASSERT_GT(ring.stages, ring.under_way);
+          ASSERT_EQ(ring.stage_bytes % 16, 0);
+        }
+        ASSERT_GE(launch.groups, 1);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace xstage
