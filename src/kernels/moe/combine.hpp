@@ -10,11 +10,11 @@ namespace xstage::kernels {
 /// Numbers of a combine; 0: by rule. The same on every rank.
 struct CombineTuning {
   int senders = 0;        // warps of a CTA
-  int stages = 0;         // of each sender's ring, at least 3
+  int stages = 0;         // of each sender's ring, more than under_way
   int piece_bytes = 0;    // of a row, at most; a multiple of 16
   int groups = 0;         // of the warps that add
   int under_way = 0;      // pieces that a warp stores at a time, 1 to most_moe_stores_under_way
-  int told_together = 0;  // tokens of a CTA that share a flag
+  int told_together = 0;  // tokens of a CTA that share a fence
 };
 
 /// Fills in warps and rings: as much of what is asked for as shared memory holds. `launch.exchange` is complete.

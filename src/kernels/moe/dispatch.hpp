@@ -14,7 +14,7 @@ struct DispatchTuning {
   int stages = 0;          // of each sender's ring, more than under_way
   int piece_bytes = 0;     // of a row, at most; a multiple of 16
   int under_way = 0;       // pieces that a warp stores at a time, 1 to most_moe_stores_under_way
-  int told_together = 0;   // tokens of a CTA that share a flag
+  int told_together = 0;   // tokens of a CTA that share a fence
   int counted_by_all = 0;  // up to so many choices of a rank each CTA counts all of them; -1: never
 };
 

@@ -15,7 +15,7 @@ static_assert(dispatch_threads >= MoeProgress::count);
 /// What the warps of a CTA tell each other.
 struct DispatchWords {
   std::uint32_t epoch;
-  std::uint32_t failed;  // a peer has not entered, or another wait gave up
+  std::uint32_t failed;  // before the first row: a peer has not entered, or a CTA has not counted
   std::int32_t tokens_of[max_world];
   std::int32_t sender_end[most_moe_senders];  // behind the last token of each sender
   std::uint32_t progress[MoeProgress::count];
