@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "schedule/moe_lead.hpp"
 #include "unit/moe_schedule_run.hpp"
@@ -30,18 +31,25 @@ testing::Message describe(const Setting& setting) {
                             << " tiles that last " << setting.times.linear1 << " and " << setting.times.linear2;
 }
 
-MoeRunResult run(const Setting& setting, std::int32_t lead, std::int32_t ring) {
-  const MoeCase<Interleaved> test({setting.blocks * setting.tiling.block_rows}, setting.tiling, lead);
+MoeRunResult run(const Setting& setting, const std::vector<std::int32_t>& counts, std::int32_t lead,
+                 std::int32_t ring) {
+  const MoeCase<Interleaved> test(counts, setting.tiling, lead);
   const auto duration = [&](std::size_t, const MoeTile& tile) {
     return tile.linear == MoeLinear::one ? setting.times.linear1 : setting.times.linear2;
   };
   return MoeRun<Interleaved>(test.schedule, setting.ctas, ring, MoeClaims::drawn, duration).run();
 }
 
+/// With all blocks of one expert.
+MoeRunResult run(const Setting& setting, std::int32_t lead, std::int32_t ring) {
+  return run(setting, {setting.blocks * setting.tiling.block_rows}, lead, ring);
+}
+
 /// Where Linear-2 is far shorter than Linear-1, as short, and longer; few long columns and many.
 Setting random_setting(MoeRandom& random) {
   Setting setting{};
-  setting.tiling = moe_tiling(128, random.between(1, 32), random.between(1, 40));
+  const std::int32_t linear1 = random.between(1, 32);
+  setting.tiling = moe_tiling(128, linear1, random.between(1, 40));
   setting.ctas = random.between(1, 200);
   const int kind = random.between(0, 3);
   const std::int64_t unit = random.between(50, 1000);
@@ -108,7 +116,94 @@ TEST(MoeScheduleLead, NothingWaitsWithTheSufficientLeadAndItsRing) {
   });
 }
 
-/// By hand: tiles of one duration run in rounds of all CTAs, so that Linear-2 of a block must lie in a later round.
+// ---- several experts
+//
+// Blocks are numbered through all experts and a tile lasts as long however few of its rows have tokens: experts change
+// nothing but the number of blocks. What they change is whether there are enough of them.
+
+/// Calls `check(setting, counts)` for counts of either kind with at most 400 blocks.
+template <typename Check>
+void for_settings_over_counts(std::uint32_t seed, int rounds, Check&& check) {
+  for_counts(seed, rounds, 6000, [&](const std::vector<std::int32_t>& counts, MoeRandom& random) {
+    Setting setting{};
+    const std::int32_t linear1 = random.between(1, 16);
+    setting.tiling = moe_tiling(32, linear1, random.between(1, 20));
+    setting.ctas = random.between(1, 80);
+    setting.times = {random.between(50, 1000), random.between(50, 1000)};
+    for (const std::int32_t count : counts) {
+      setting.blocks += schedule::moe_blocks(count, 32);
+    }
+    if (setting.blocks > 0 && setting.blocks <= 400) {
+      SCOPED_TRACE(describe(setting));
+      check(setting, counts);
+    }
+  });
+}
+
+/// At each lead from below the necessary one to above the sufficient one: at the knee and above nothing waits, with
+/// its ring; just below the knee and below the necessary lead Linear-2 waits. Between these two it may have luck, when
+/// starts of tiles of unequal durations happen to fall well, and would wait again with one block of lead more: the
+/// simulation and the one that finds the knee agree there too.
+TEST(MoeScheduleLead, EachLeadBetweenTheNecessaryAndTheSufficientOneOverRoutings) {
+  int several_experts = 0;
+  int inside = 0;
+  int waits_above_necessary = 0;
+  int luck = 0;
+  for_settings_over_counts(4, 150, [&](const Setting& setting, const std::vector<std::int32_t>& counts) {
+    const std::int32_t sufficient = sufficient_lead(setting.tiling, setting.ctas, setting.times);
+    if (setting.blocks < 2 * sufficient) {
+      return;
+    }
+    const std::int32_t necessary = necessary_lead(setting.tiling, setting.ctas);
+    const std::int32_t knee = lead_knee(setting.tiling, setting.ctas, setting.times, setting.blocks);
+    several_experts += std::count_if(counts.begin(), counts.end(), [](std::int32_t count) { return count > 0; }) > 1;
+    inside += necessary < knee && knee < sufficient ? 1 : 0;
+    for (std::int32_t lead = std::max(necessary - 1, 1); lead <= sufficient + 1; ++lead) {
+      const std::int64_t waits = run(setting, counts, lead, setting.blocks).linear2_waits;
+      ASSERT_EQ(waits == 0, linear2_never_waits(setting.tiling, setting.ctas, setting.times, lead, setting.blocks))
+          << "at lead " << lead;
+      if (lead >= knee) {
+        const std::int32_t ring = ring_without_waits(setting.tiling, setting.ctas, setting.times, lead);
+        const MoeRunResult in_its_ring = run(setting, counts, lead, ring);
+        ASSERT_EQ(waits, 0) << "at lead " << lead << ", knee " << knee;
+        ASSERT_EQ(in_its_ring.linear1_waits + in_its_ring.linear2_waits, 0) << "at lead " << lead;
+      } else if (lead == knee - 1 || lead < necessary) {
+        ASSERT_GT(waits, 0) << "at lead " << lead << ", knee " << knee;
+      } else {
+        (waits > 0 ? waits_above_necessary : luck) += 1;
+      }
+    }
+  });
+  EXPECT_GT(several_experts, 50);
+  EXPECT_GT(inside, 20) << "settings whose knee neither formula gives";
+  EXPECT_GT(luck, 0) << "leads below the knee without waits";
+  EXPECT_GT(waits_above_necessary, 10 * luck);
+}
+
+/// With fewer blocks than twice the lead, some have Linear-1 in the head and Linear-2 in the rest, and between the two
+/// fewer others than the lead asks for: Linear-2 may wait with the sufficient lead, and with any where one block is all
+/// there is.
+TEST(MoeScheduleLead, NoLeadIsSufficientForFewBlocks) {
+  int waits = 0;
+  int none = 0;
+  for_settings_over_counts(5, 150, [&](const Setting& setting, const std::vector<std::int32_t>& counts) {
+    const std::int32_t sufficient = sufficient_lead(setting.tiling, setting.ctas, setting.times);
+    if (setting.blocks < 2 * sufficient) {
+      (run(setting, counts, sufficient, setting.blocks).linear2_waits > 0 ? waits : none) += 1;
+    }
+  });
+  EXPECT_GT(waits, 20);
+  EXPECT_GT(none, 20);
+  // Two CTAs, one block with a tile of each kind: whoever draws Linear-2 has to wait for the other one.
+  const Setting one_block{moe_tiling(128, 1, 1), 2, {5, 5}, 1};
+  for (const std::int32_t lead : {1, 2, 10}) {
+    EXPECT_EQ(run(one_block, {0, 7, 0}, lead, 1).linear2_waits, 1) << "at lead " << lead;
+  }
+}
+
+// ---- by hand
+
+/// Tiles of one duration run in rounds of all CTAs, so that Linear-2 of a block must lie in a later round.
 TEST(MoeScheduleLead, TilesOfOneDurationByHand) {
   const MoeTileTimes same{1, 1};
   // One CTA: everything before is done.

@@ -1,5 +1,6 @@
 #pragma once
-// What the tests of MoE schedules share: counts of tokens as routers make them, and schedules over them.
+// What the tests of MoE schedules share: counts of tokens, and schedules over them. Counts come from the
+// generator of routings, which gives what routers give, and at random, which gives the rest.
 
 #include <gtest/gtest.h>
 
@@ -7,26 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schedule/moe_expert_wave.hpp"
 #include "schedule/moe_interleaved.hpp"
+#include "unit/moe_schedule_random.hpp"
+#include "unit/moe_schedule_requests.hpp"
 
 namespace xstage {
-
-class MoeRandom {
- public:
-  explicit MoeRandom(std::uint32_t seed) : bits_(seed) {}
-  int between(int least, int most) {
-    return least + static_cast<int>(bits_() % static_cast<std::uint32_t>(most - least + 1));
-  }
-  std::mt19937& bits() { return bits_; }
-
- private:
-  std::mt19937 bits_;
-};
 
 /// Tokens of each local expert.
 inline std::vector<std::int32_t> random_counts(MoeRandom& random, int experts, int tokens) {
@@ -100,18 +91,46 @@ inline schedule::MoeTiling moe_tiling(std::int32_t block_rows, std::int32_t line
   return tiling;
 }
 
-/// Runs `check` with schedules over random routings.
-template <typename Schedule, typename Check>
-void for_random_routings(std::uint32_t seed, int rounds, int most_tokens, Check&& check) {
+/// Calls `check(counts, random)` for the ranks with most to do and for any ranks of random requests.
+template <typename Check>
+void for_requested_counts(std::uint32_t seed, int requests, int most_choices, Check&& check) {
+  MoeRandom random(seed);
+  for (int round = 0; round < requests; ++round) {
+    const moe::RoutingRequest request = random_request(random, most_choices);
+    const moe::Routing routing = make_routing(request);
+    for (const int rank : {fullest_rank(routing), random.between(0, request.world - 1)}) {
+      SCOPED_TRACE(describe(request) + ": rank " + std::to_string(rank));
+      check(counts_of(routing, rank), random);
+      if (testing::Test::HasFailure()) {
+        return;
+      }
+    }
+  }
+}
+
+/// Calls `check(counts, random)` for `rounds` counts that are made up here and for as many of random requests.
+template <typename Check>
+void for_counts(std::uint32_t seed, int rounds, int most_tokens, Check&& check) {
   MoeRandom random(seed);
   for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
     const int experts = round % 3 == 0 ? random.between(1, 3) : random.between(1, 256);
     const int tokens = round % 7 == 0 ? random.between(0, 20) : random.between(0, most_tokens);
-    const auto tiling = moe_tiling(16 << random.between(0, 3), random.between(1, 20), random.between(1, 30));
-    const MoeCase<Schedule> test(random_counts(random, experts, tokens), tiling, random.between(1, 24));
+    check(random_counts(random, experts, tokens), random);
+  }
+  for_requested_counts(seed, testing::Test::HasFailure() ? 0 : rounds / 2, most_tokens, check);
+}
+
+/// Runs `check` with schedules over counts of both kinds.
+template <typename Schedule, typename Check>
+void for_random_routings(std::uint32_t seed, int rounds, int most_tokens, Check&& check) {
+  for_counts(seed, rounds, most_tokens, [&](const std::vector<std::int32_t>& counts, MoeRandom& random) {
+    const std::int32_t block_rows = 16 << random.between(0, 3);
+    const std::int32_t linear1 = random.between(1, 20);
+    const std::int32_t linear2 = random.between(1, 30);
+    const MoeCase<Schedule> test(counts, moe_tiling(block_rows, linear1, linear2), random.between(1, 24));
     SCOPED_TRACE(test.describe());
     check(test, random);
-  }
+  });
 }
 
 }  // namespace xstage

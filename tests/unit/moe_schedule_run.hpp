@@ -21,9 +21,11 @@ struct MoeRunResult {
   bool finished = false;  // false: CTAs wait for ever
   std::int64_t linear1_waits = 0;
   std::int64_t linear2_waits = 0;
-  std::int32_t most_alive = 0;           // blocks with a slot of the ring
-  std::vector<std::int64_t> end = {};    // of each CTA's last tile
-  std::vector<std::int32_t> tiles = {};  // of each CTA
+  std::int32_t most_alive = 0;            // blocks with a slot of the ring
+  std::vector<std::int64_t> end = {};     // of each CTA's last tile
+  std::vector<std::int32_t> tiles = {};   // of each CTA
+  std::vector<std::int64_t> busy = {};    // of each CTA: all its tiles last together
+  std::vector<std::int64_t> waited = {};  // of each CTA, with tiles that it had claimed
 };
 
 template <typename Schedule>
@@ -42,6 +44,8 @@ class MoeRun {
   MoeRunResult run() {
     result_.end.assign(ctas_.size(), 0);
     result_.tiles.assign(ctas_.size(), 0);
+    result_.busy.assign(ctas_.size(), 0);
+    result_.waited.assign(ctas_.size(), 0);
     for (std::size_t cta = 0; cta < ctas_.size(); ++cta) {
       ctas_[cta].next = static_cast<std::int32_t>(cta);
       claim(cta, 0);
@@ -70,6 +74,7 @@ class MoeRun {
   struct Cta {
     std::int32_t next = 0;  // index, of those taken in turn
     schedule::MoeTile tile{};
+    std::int64_t claimed = 0;  // when
   };
   struct Block {
     std::int32_t linear1_done = 0;
@@ -83,6 +88,7 @@ class MoeRun {
       return;
     }
     ctas_[cta].tile = schedule_.tile(next);
+    ctas_[cta].claimed = now;
     next += claims_ == MoeClaims::drawn ? 1 : static_cast<std::int32_t>(ctas_.size());
     if (may_begin(ctas_[cta].tile)) {
       begin(cta, now);
@@ -107,7 +113,10 @@ class MoeRun {
       block.alive = true;
       result_.most_alive = std::max(result_.most_alive, ++alive_);
     }
-    events_.emplace(now + duration_(cta, tile), cta);
+    const std::int64_t duration = duration_(cta, tile);
+    result_.busy[cta] += duration;
+    result_.waited[cta] += now - ctas_[cta].claimed;
+    events_.emplace(now + duration, cta);
   }
 
   void complete(std::size_t cta, std::int64_t now) {

@@ -38,42 +38,48 @@ typename MoeRun<Schedule>::Duration adversary(MoeRandom& random, std::int32_t ct
 }
 
 template <typename Schedule>
-MoeCase<Schedule> random_case(MoeRandom& random) {
-  const int experts = random.between(0, 1) == 0 ? random.between(1, 8) : random.between(1, 256);
-  return MoeCase<Schedule>(random_counts(random, experts, random.between(0, 1500)),
-                           moe_tiling(32, random.between(1, 12), random.between(1, 16)), random.between(1, 12));
+MoeCase<Schedule> case_of(std::vector<std::int32_t> counts, MoeRandom& random) {
+  const std::int32_t linear1 = random.between(1, 12);
+  const std::int32_t linear2 = random.between(1, 16);
+  return MoeCase<Schedule>(std::move(counts), moe_tiling(32, linear1, linear2), random.between(1, 12));
 }
 
-TYPED_TEST(MoeScheduleRun, EndsWithTheLeastRingForEveryNumberOfCtas) {
-  MoeRandom random(1);
-  for (std::int32_t ctas = 1; ctas <= 200; ++ctas) {
-    for (const MoeClaims claims : {MoeClaims::drawn, MoeClaims::in_turn}) {
-      const auto test = random_case<TypeParam>(random);
-      const std::int32_t ring = test.schedule.ring_blocks();
-      const MoeRunResult result =
-          MoeRun<TypeParam>(test.schedule, ctas, ring, claims, adversary<TypeParam>(random, ctas)).run();
-      ASSERT_TRUE(result.finished) << ctas << " CTAs, " << test.describe();
-      ASSERT_LE(result.most_alive, ring) << ctas << " CTAs, " << test.describe();
-    }
+template <typename Schedule>
+void expect_end_with_the_least_ring(const MoeCase<Schedule>& test, std::int32_t ctas, MoeRandom& random) {
+  const std::int32_t ring = test.schedule.ring_blocks();
+  for (const MoeClaims claims : {MoeClaims::drawn, MoeClaims::in_turn}) {
+    const MoeRunResult result =
+        MoeRun<Schedule>(test.schedule, ctas, ring, claims, adversary<Schedule>(random, ctas)).run();
+    ASSERT_TRUE(result.finished) << ctas << " CTAs, " << test.describe();
+    ASSERT_LE(result.most_alive, ring) << ctas << " CTAs, " << test.describe();
   }
+}
+
+/// Each number of CTAs with counts of both kinds.
+TYPED_TEST(MoeScheduleRun, EndsWithTheLeastRingForEveryNumberOfCtas) {
+  std::int32_t next = 0;
+  for_counts(1, 400, 1500, [&](const std::vector<std::int32_t>& counts, MoeRandom& random) {
+    const std::int32_t ctas = 1 + next++ % 200;
+    expect_end_with_the_least_ring(case_of<TypeParam>(counts, random), ctas, random);
+  });
+  EXPECT_TRUE(next == 800 || this->HasFailure());
 }
 
 /// With one slot less Linear-1 waits for Linear-2 that is queued behind it: the ring is no larger than it has to be.
 /// The interleaved one needs its last slot only where a step has a tile of Linear-1 before one of Linear-2.
 TYPED_TEST(MoeScheduleRun, HangsWithOneSlotLess) {
-  MoeRandom random(2);
   int tried = 0;
-  for (int round = 0; round < 200; ++round) {
-    const auto test = random_case<TypeParam>(random);
+  for_counts(2, 200, 1500, [&](const std::vector<std::int32_t>& counts, MoeRandom& random) {
+    const auto test = case_of<TypeParam>(counts, random);
     const std::int32_t ring = test.schedule.ring_blocks() - 1;
     if (ring < 1 || (std::is_same_v<TypeParam, Interleaved> && test.schedule.tiling().linear2_tiles.value() < 2)) {
-      continue;
+      return;
     }
     ++tried;
     const auto one = [](std::size_t, const MoeTile&) { return std::int64_t{1}; };
     ASSERT_FALSE(MoeRun<TypeParam>(test.schedule, 1, ring, MoeClaims::drawn, one).run().finished) << test.describe();
-  }
-  EXPECT_GT(tried, 50);
+  });
+  EXPECT_GT(tried, 100);
 }
 
 template <typename Values>
@@ -87,7 +93,8 @@ TYPED_TEST(MoeScheduleRun, WorkIsEqualWithinATile) {
   MoeRandom random(3);
   for (std::int32_t ctas = 1; ctas <= 200; ctas += 7) {
     const MoeTileTimes times{random.between(100, 1000), random.between(100, 1000)};
-    const auto tiling = moe_tiling(32, random.between(1, 12), random.between(1, 16));
+    const std::int32_t linear1 = random.between(1, 12);
+    const auto tiling = moe_tiling(32, linear1, random.between(1, 16));
     // No waits: Interleaved with its lead, ExpertWave if Linear-1 of one wave is done as soon as Linear-2 begins.
     constexpr bool interleaved = std::is_same_v<TypeParam, Interleaved>;
     const std::int32_t lead = sufficient_lead(tiling, ctas, times);

@@ -91,7 +91,7 @@ double error_of_token(const MoeResources& resources, const moe::ExpertWeights& w
 
 }  // namespace
 
-/// A thread for each token: one alone takes half a second where experts are large.
+/// A thread for each token: each reads back and multiplies the weights of all its experts.
 double largest_error(const MoeResources& resources, int set) {
   std::vector<std::future<double>> errors;
   for (int rank = 0; rank < resources.cell.ranks; ++rank) {

@@ -125,7 +125,7 @@ struct CombineLaunch {
   std::int32_t senders;        // warps of a CTA that send rows, 0 if and only if there are no peers
   std::int32_t groups;         // of the warps that add: each group has a token at a time
   MoeRing ring;                // of a sender
-  MoeRing ring_for_few;        // instead of it where no rank has more than a token a CTA: whole rows
+  MoeRing ring_for_few;        // instead of it where no peer has more than a token for the CTA: whole rows
   std::int32_t told_together;  // tokens of a CTA that share a fence
   std::int32_t enters;         // 1: waits until peers have entered, 0: it follows a dispatch, which has
   std::int32_t overlaps;       // 0: adds only when everything has arrived

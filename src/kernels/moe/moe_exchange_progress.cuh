@@ -3,8 +3,9 @@
 //
 //   sender --tokens whose stores are complete--> word in shared memory --> poster --fence, flag--> peer
 //
-// Before a flag comes a fence, which queues behind all stores on their way to the fabric, 9 us when it is busy. In that
-// time a sender would store nothing, so it is another warp's work, and one fence serves the flags of all senders.
+// Before a flag comes a fence, which queues behind all stores on their way to the fabric: 9 us, up to 20, when it is
+// busy. In that time a sender would store nothing, so it is another warp's work, and one fence serves the flags of all
+// senders for some tokens.
 
 #include "kernels/moe/moe_exchange_delay.cuh"
 #include "kernels/moe/moe_exchange_ring.cuh"
