@@ -2,9 +2,8 @@
 
 #include "moe/heap.hpp"
 
-#include <algorithm>
-
 #include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/moe_rows.hpp"
 #include "moe/problem.hpp"
 #include "xstage/symmetric_heap.hpp"
 
@@ -32,10 +31,7 @@ std::size_t padded(std::int64_t bytes) { return padded(static_cast<std::size_t>(
 }  // namespace
 
 std::int64_t most_rows(const Problem& problem, int world) {
-  const std::int64_t choices = problem.most_tokens * problem.top_k * world;
-  // An expert with any row ends with a gap of at most group_alignment - 1.
-  const std::int64_t with_rows = std::min<std::int64_t>(problem.experts_per_rank, choices);
-  return (choices + with_rows * (group_alignment - 1)) / group_alignment * group_alignment;
+  return kernels::most_moe_rows(world, problem.most_tokens, problem.top_k, problem.experts_per_rank);
 }
 
 std::size_t arrival_words(int world) {

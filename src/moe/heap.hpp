@@ -9,7 +9,7 @@
 namespace xstage::moe {
 
 /// Rows that the experts of one rank may have together, each expert's rounded up to group_alignment of problem.hpp: all
-/// ranks have the most tokens, and all their choices fall on this rank.
+/// ranks have the most tokens, and all their choices fall on this rank. Of a problem that keeps the rules.
 [[nodiscard]] std::int64_t most_rows(const Problem& problem, int world);
 
 /// Bytes of what one rank keeps there, each rounded up to the heap's alignment.
