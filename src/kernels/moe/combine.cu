@@ -13,23 +13,6 @@ moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool
   return {blocks, combine_threads, CombineLayout::of(launch).bytes, cooperative};
 }
 
-/// A shorter ring first, then shorter pieces, until the launch fits with whatever its other ring takes. `ring` is one
-/// of the launch's.
-void fit_ring(const CombineLaunch& launch, MoeRing& ring, int piece) {
-  const int least_stages = ring.under_way + 1;
-  for (;;) {
-    ring.stage_bytes = moe_exchange::even_piece(launch.exchange.row_bytes, piece);
-    if (CombineLayout::of(launch).bytes <= moe_exchange::most_shared_bytes) {
-      return;
-    }
-    if (ring.stages > least_stages) {
-      --ring.stages;
-    } else {
-      piece = ring.stage_bytes - 16;
-    }
-  }
-}
-
 }  // namespace
 
 /// One warp that sends, with small pieces and few of them on the way: what queues before the fabric delays the loads of
@@ -48,9 +31,11 @@ void plan_combine(CombineLaunch& launch, const CombineTuning& tuning) {
   launch.ring.stages = std::clamp(or_rule(tuning.stages, 16), launch.ring.under_way + 1, most_moe_stages);
   const MoeRing asked = launch.ring;
   launch.ring_for_few = {};
-  fit_ring(launch, launch.ring, or_rule(tuning.piece_bytes, 4096));
+  const std::int32_t row_bytes = launch.exchange.row_bytes;
+  const auto shared_bytes = [&launch] { return CombineLayout::of(launch).bytes; };
+  moe_exchange::fit_ring(launch.ring, row_bytes, or_rule(tuning.piece_bytes, 4096), shared_bytes);
   launch.ring_for_few = asked;  // in the memory of the other, and no more stages than fit beside its notes
-  fit_ring(launch, launch.ring_for_few, or_rule(tuning.piece_bytes, launch.exchange.row_bytes));
+  moe_exchange::fit_ring(launch.ring_for_few, row_bytes, or_rule(tuning.piece_bytes, row_bytes), shared_bytes);
 }
 
 int combine_shared_bytes(const CombineLaunch& launch) { return CombineLayout::of(launch).bytes; }

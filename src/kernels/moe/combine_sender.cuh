@@ -151,7 +151,7 @@ class CombineSender {
     if (lane_index() == 0) {
       loaded_[ring_.load_stage()] = {to, bytes};
     }
-    ring_.load(from, bytes, true);
+    ring_.load(from, bytes);
   }
 
   __device__ void store_oldest() {

@@ -33,19 +33,8 @@ void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning) {
   launch.ring.under_way = std::clamp(or_rule(tuning.under_way, 1), 1, most_moe_stores_under_way);
   launch.ring.stages = std::clamp(or_rule(tuning.stages, 8), launch.ring.under_way + 1, most_moe_stages);
   launch.counted_by_all = std::max(0, or_rule(tuning.counted_by_all, 4096));
-  int piece = or_rule(tuning.piece_bytes, 8192);
-  // A shorter ring first, then shorter pieces.
-  for (;;) {
-    launch.ring.stage_bytes = moe_exchange::even_piece(launch.exchange.row_bytes, piece);
-    if (DispatchLayout::of(launch).bytes <= moe_exchange::most_shared_bytes) {
-      return;
-    }
-    if (launch.ring.stages > launch.ring.under_way + 1) {
-      --launch.ring.stages;
-    } else {
-      piece = launch.ring.stage_bytes - 16;
-    }
-  }
+  moe_exchange::fit_ring(launch.ring, launch.exchange.row_bytes, or_rule(tuning.piece_bytes, 8192),
+                         [&launch] { return DispatchLayout::of(launch).bytes; });
 }
 
 int dispatch_shared_bytes(const DispatchLaunch& launch) { return DispatchLayout::of(launch).bytes; }

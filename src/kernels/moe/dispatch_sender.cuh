@@ -59,7 +59,7 @@ class DispatchSender {
       const std::int64_t token = tokens_.begin + ring_.loaded() / pieces_.count();
       const std::int32_t piece = ring_.loaded() % pieces_.count();
       ring_.load(launch_.tokens_in + token * exchange_.row_bytes + std::int64_t{piece} * pieces_.piece_bytes,
-                 pieces_.bytes(piece), true);
+                 pieces_.bytes(piece));
     }
   }
 

@@ -63,18 +63,16 @@ class MoeStageRing {
   __device__ void become(const MoeRing& ring) { ring_ = ring; }
 
   [[nodiscard]] __device__ std::int32_t loaded() const { return loaded_; }      // pieces, begun
-  [[nodiscard]] __device__ std::int32_t stored() const { return stored_; }      // begun
   [[nodiscard]] __device__ std::int32_t complete() const { return complete_; }  // stored and performed
   [[nodiscard]] __device__ bool has_room() const { return loaded_ - complete_ < ring_.stages; }
   [[nodiscard]] __device__ bool is_drained() const { return stored_ == loaded_; }
   [[nodiscard]] __device__ std::int32_t load_stage() const { return load_stage_; }    // of the next piece to load
   [[nodiscard]] __device__ std::int32_t store_stage() const { return store_stage_; }  // of the next piece to store
 
-  /// `once`: nobody else reads the source, L2 is for the results.
-  __device__ void load(const char* source, std::int32_t bytes, bool once) {
+  /// Nobody else reads the source: L2 is for the results.
+  __device__ void load(const char* source, std::int32_t bytes) {
     if (lane_index() == 0) {
-      const auto hint = static_cast<std::uint64_t>(once ? cute::TMA::CacheHintSm90::EVICT_FIRST
-                                                        : cute::TMA::CacheHintSm90::EVICT_NORMAL);
+      const auto hint = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
       Barrier& barrier = barriers_[load_stage_];
       barrier.arrive_and_expect_tx(static_cast<std::uint32_t>(bytes));
       asm volatile(
