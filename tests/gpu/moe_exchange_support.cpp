@@ -58,12 +58,11 @@ std::string Case::text() const {
   return fmt::format(
       "{} ranks, hidden {}, {} experts a rank, top {}, at most {} tokens; dispatch senders {} copiers {} stages {} "
       "piece {} under way {} told together {} counted_by_all {}; combine senders {} stages {} piece {} groups {} under "
-      "way {} told together {} enters {} "
-      "overlaps {}",
+      "way {} told together {} sender groups {} partial sums {} enters {} overlaps {}",
       ranks, hidden, experts_per_rank, top_k, most_tokens, dispatch.senders, dispatch.copiers, dispatch.stages,
       dispatch.piece_bytes, dispatch.under_way, dispatch.told_together, dispatch.counted_by_all, combine.senders,
-      combine.stages, combine.piece_bytes, combine.groups, combine.under_way, combine.told_together, combine_enters,
-      combine_overlaps);
+      combine.stages, combine.piece_bytes, combine.groups, combine.under_way, combine.told_together, combine.sender_groups,
+      partial_sums, combine_enters, combine_overlaps);
 }
 
 std::size_t Case::most_rows() const {
@@ -92,6 +91,8 @@ Case random_case(int ranks, Random& random) {
   which.combine.groups = random.of({0, 1, 2, 12});
   which.combine.under_way = random.of({0, 1, 3});
   which.combine.told_together = random.of({0, 1, 1000});
+  which.combine.sender_groups = random.of({0, 1, 3, 8});
+  which.partial_sums = random.between(0, 1) == 0;
   which.combine_enters = random.between(0, 1) == 0;
   which.combine_overlaps = random.between(0, 3) != 0;
   return which;
@@ -168,6 +169,7 @@ ExchangeRank::ExchangeRank(HeapRank& heap, const Case& which, int blocks, std::c
   combine_.enters = which.combine_enters ? 1 : 0;
   combine_.overlaps = which.combine_overlaps ? 1 : 0;
   kernels::plan_dispatch(dispatch_, which.dispatch);
+  combine_.partial_sums = which.partial_sums ? 1 : 0;
   kernels::plan_combine(combine_, which.combine);
   kernels::load_dispatch();
   kernels::load_combine();
@@ -470,23 +472,42 @@ void Call::expect_right_rows(int rank) const {
                                      << ", column " << static_cast<std::size_t>(differs - seen.begin()) % width;
 }
 
+/// Partial sums stand where the first row of theirs would.
+Elements Call::expected_sum(int rank, std::int64_t token) const {
+  std::vector<int> owners;   // of the rows below
+  std::vector<Elements> rows;  // of one choice each, or of all choices of a peer
+  for (int choice = 0; choice < case_.top_k; ++choice) {
+    const auto place = static_cast<std::size_t>(token * case_.top_k + choice);
+    const std::int32_t expert = routing_.ranks[index_of(rank)].experts[place];
+    if (expert == moe::no_expert) {
+      continue;
+    }
+    const int owner = expert / case_.experts_per_rank;
+    auto group = std::find(owners.begin(), owners.end(), owner) - owners.begin();
+    if (!case_.partial_sums || owner == rank || index_of(static_cast<int>(group)) == owners.size()) {
+      group = static_cast<std::ptrdiff_t>(owners.size());
+      owners.push_back(owner);
+      rows.emplace_back();
+    }
+    for (std::size_t column = 0; column < case_.row_elements(); ++column) {
+      rows[index_of(static_cast<int>(group))].push_back(result_element({rank, token, choice}, column));
+    }
+  }
+  const std::size_t width = case_.row_elements();
+  Elements summands;
+  for (const Elements& of_group : rows) {
+    const Elements summand = of_group.size() == width ? of_group : moe::combine_rows(of_group, of_group.size() / width);
+    summands.insert(summands.end(), summand.begin(), summand.end());
+  }
+  return rows.empty() ? Elements(width, 0) : moe::combine_rows(summands, rows.size());
+}
+
 void Call::expect_right_output(int rank) const {
   const moe::RankRouting& routing = routing_.ranks[index_of(rank)];
   const std::size_t width = case_.row_elements();
   Elements expected(static_cast<std::size_t>(case_.most_tokens) * width, poisoned);
   for (std::int64_t token = 0; token < routing.tokens; ++token) {
-    Elements rows;
-    std::size_t choices = 0;
-    for (int choice = 0; choice < case_.top_k; ++choice) {
-      const auto place = static_cast<std::size_t>(token * case_.top_k + choice);
-      if (routing.experts[place] != moe::no_expert) {
-        for (std::size_t column = 0; column < width; ++column) {
-          rows.push_back(result_element({rank, token, choice}, column));
-        }
-        ++choices;
-      }
-    }
-    const Elements sum = choices == 0 ? Elements(width, 0) : moe::combine_rows(rows, choices);
+    const Elements sum = expected_sum(rank, token);
     std::copy(sum.begin(), sum.end(),
               expected.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(token) * width));
   }

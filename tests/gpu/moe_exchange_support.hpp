@@ -34,6 +34,7 @@ struct Case {
   std::int64_t most_tokens = 0;
   kernels::DispatchTuning dispatch;
   kernels::CombineTuning combine;
+  bool partial_sums = false;
   bool combine_enters = false;
   bool combine_overlaps = true;
 
@@ -158,6 +159,7 @@ class Call {
   void fill_results();
   void expect_right_rows(int rank) const;
   void expect_right_output(int rank) const;
+  [[nodiscard]] Elements expected_sum(int rank, std::int64_t token) const;
   [[nodiscard]] std::uint16_t result_element(const moe::Choice& choice, std::size_t column) const;
 
   Case case_;

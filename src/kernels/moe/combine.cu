@@ -22,11 +22,19 @@ moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool
 void plan_combine(CombineLaunch& launch, const CombineTuning& tuning) {
   using moe_exchange::or_rule;
   const bool alone = launch.exchange.call.world == 1;
-  launch.senders = alone ? 0 : std::clamp(or_rule(tuning.senders, 1), 1, most_moe_senders);
+  const bool partial = launch.partial_sums != 0;
+  launch.senders = alone ? 0 : std::clamp(or_rule(tuning.senders, partial ? most_moe_senders : 1), 1, most_moe_senders);
+  const int row_groups = launch.senders / std::max(1, launch.exchange.row_bytes / 4096);
+  launch.sender_groups = std::clamp(or_rule(tuning.sender_groups, row_groups), 1, std::max(1, launch.senders));
   const int adders = combine_adders(launch.senders);
   const int row_warps = (launch.exchange.row_bytes + 2047) / 2048;  // four loads of each row a lane
   launch.groups = std::clamp(or_rule(tuning.groups, adders / std::max(2, row_warps)), 1, adders);
   launch.told_together = std::max(1, or_rule(tuning.told_together, 1));
+  if (partial) {  // sums leave from registers
+    launch.ring = {};
+    launch.ring_for_few = {};
+    return;
+  }
   launch.ring.under_way = std::clamp(or_rule(tuning.under_way, 2), 1, most_moe_stores_under_way);
   launch.ring.stages = std::clamp(or_rule(tuning.stages, 16), launch.ring.under_way + 1, most_moe_stages);
   const MoeRing asked = launch.ring;

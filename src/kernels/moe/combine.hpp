@@ -15,6 +15,7 @@ struct CombineTuning {
   int groups = 0;         // of the warps that add
   int under_way = 0;      // pieces that a warp stores at a time, 1 to most_moe_stores_under_way
   int told_together = 0;  // tokens of a CTA that share a fence
+  int sender_groups = 0;  // of the warps that send partial sums
 };
 
 /// Fills in warps and rings: as much of what is asked for as shared memory holds. `launch.exchange` is complete.

@@ -14,6 +14,7 @@
 // that one, for which it needs this rank's counts. So combine waits for nobody's entry, unless it stands alone
 // (`enters`). All CTAs of a rank must be resident together, and as many on every rank.
 
+#include "kernels/moe/combine_partial_sender.cuh"
 #include "kernels/moe/combine_sender.cuh"
 #include "kernels/moe/combine_sum.cuh"
 
@@ -30,7 +31,7 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   progress.prepare(static_cast<std::int32_t>(threadIdx.x));
   const Delay delay(launch.delays, block);
   CombineSender<Delay> sender(launch, block, blocks, sends ? warp : 0, delay);
-  if (sends) {
+  if (sends && launch.partial_sums == 0) {
     sender.prepare();
   }
   __syncthreads();
@@ -39,11 +40,14 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   if (launch.enters != 0 && block == 0 && threadIdx.x == combine_threads - 1) {
     call.announce(epoch);
   }
-  if (sends) {
+  if (sends && launch.partial_sums != 0) {
+    CombinePartialSender<Delay>(launch, block, blocks, warp, delay).run(epoch);
+  } else if (sends) {
     sender.run(epoch);
   } else if (launch.senders != 0 && warp == launch.senders) {
     const CallParameters& parameters = launch.exchange.call;
-    const std::int32_t least = launch.told_together * launch.senders * (parameters.world - 1);
+    const std::int32_t of_a_token = launch.partial_sums != 0 ? launch.senders / launch.sender_groups : launch.senders;
+    const std::int32_t least = launch.told_together * of_a_token * (parameters.world - 1);
     MoePoster(parameters, progress, MoeExchangePad::combine_flags(parameters.world, blocks), launch.senders, least,
               block, blocks, delay)
         .run(epoch);

@@ -1,9 +1,8 @@
 #pragma once
 // A warp that sends results back, of some rows of every token: all sending warps of a CTA walk through the same tokens
-// and take turns at pieces of their rows. In the order of tokens, not of experts: tokens then become complete evenly
-// over time, and their ranks add them up while others are on their way.
+// and take turns at pieces of their rows.
 
-#include "kernels/moe/combine_shared.cuh"
+#include "kernels/moe/combine_peers.cuh"
 
 namespace xstage::kernels {
 
@@ -14,9 +13,7 @@ class CombineSender {
                            const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
-        call_(launch.exchange.call, block),
-        block_(block),
-        blocks_(blocks),
+        peers_(launch, block, blocks),
         sender_(sender),
         piece_bytes_(launch.ring.stage_bytes),
         ring_(CombineShared::ring(launch, sender)),
@@ -26,12 +23,12 @@ class CombineSender {
   __device__ void prepare() const { ring_.prepare(CombineLayout::stages_of(launch_)); }
 
   __device__ void run(std::uint32_t epoch) {
-    if (!may_store(epoch)) {
+    if (!peers_.may_store(epoch)) {
       note(is_owner(), MoeProgress::stopped);
       return;
     }
-    find_tokens();
-    if (longest_ <= 1) {
+    peers_.find_tokens();
+    if (peers_.longest() <= 1) {
       ring_.become(launch_.ring_for_few);
       piece_bytes_ = launch_.ring_for_few.stage_bytes;
     }
@@ -45,93 +42,29 @@ class CombineSender {
   }
 
  private:
-  /// Whether peers' slots are free: they have entered this call, or a dispatch before it that nobody gave up.
-  [[nodiscard]] __device__ bool may_store(std::uint32_t epoch) const {
-    bool may = true;
-    if (lane_index() == 0) {
-      may = launch_.enters != 0 ? call_.await_peers(epoch) : nobody_gave_up(epoch);
-    }
-    return __shfl_sync(0xFFFFFFFFU, may ? 1 : 0, 0) != 0;
-  }
-
-  /// A rank without tokens waits for nothing else in combine, and must be told all the same.
-  [[nodiscard]] __device__ bool nobody_gave_up(std::uint32_t epoch) const {
-    if (load_relaxed(call_.own_signal(CallPad::abort)) == 0U) {
-      return true;
-    }
-    report_expiry(call_.waits(), {WaitSite::end_of_call, exchange_.call.rank, 0, epoch}, 0, 0, 0, true);
-    return false;
-  }
-
-  /// A token, or part of one, of this CTA's share of a rank's tokens.
-  struct Item {
-    std::int32_t owner;
-    std::int32_t number;
-  };
-
-  /// Lane k keeps the share of rank k's tokens that CTAs with this one's number have, on whatever rank.
-  __device__ void find_tokens() {
-    if (is_owner() && lane_index() != exchange_.call.rank) {
-      parts_ = CombineParts::of(__ldcg(exchange_.tokens_of + lane_index()), exchange_.row_bytes, block_, blocks_);
-    }
-    longest_ = __reduce_max_sync(0xFFFFFFFFU, parts_.own.count());
-  }
-
   /// Where the rows of a token are is read while the one before it is sent.
   __device__ void send_all() {
-    Item item = next({exchange_.call.rank, -1});
-    std::int32_t row = read_row(item);
+    PeerPart part = peers_.first();
+    std::int32_t row = peers_.read_row(part);
 #pragma unroll 1
-    while (item.number < longest_) {
-      const Item following = next(item);
-      const std::int32_t following_row = read_row(following);
-      send(item, row);
-      note_token(item.owner, item.number);
-      item = following;
+    while (peers_.exists(part)) {
+      const PeerPart following = peers_.next(part);
+      const std::int32_t following_row = peers_.read_row(following);
+      send(part, row);
+      note_token(part.owner, part.number);
+      part = following;
       row = following_row;
     }
   }
 
-  /// Tokens of all peers in turn; each rank begins with another peer.
-  [[nodiscard]] __device__ Item next(Item item) const {
-    do {
-      item.owner = item.owner + 1 == exchange_.call.world ? 0 : item.owner + 1;
-      if (item.number < 0 || item.owner == exchange_.call.rank) {
-        ++item.number;
-        item.owner = (exchange_.call.rank + 1) % exchange_.call.world;
-      }
-    } while (item.number < longest_ && item.number >= of_owner(parts_.own.count(), item));
-    return item;
-  }
-
-  [[nodiscard]] __device__ static std::int32_t of_owner(std::int32_t value, const Item& item) {
-    return __shfl_sync(0xFFFFFFFFU, value, item.owner);
-  }
-  [[nodiscard]] __device__ std::int32_t part(const Item& item) const {
-    return of_owner(parts_.own.begin, item) + item.number;
-  }
-  /// The slot of the token's first choice, on its rank.
-  [[nodiscard]] __device__ std::int64_t first_slot(const Item& item) const {
-    return std::int64_t{part(item) / of_owner(parts_.count, item)} * exchange_.top_k;
-  }
-
-  /// The row of this lane's choice on this rank; negative: it has none.
-  [[nodiscard]] __device__ std::int32_t read_row(const Item& item) const {
-    const std::int64_t table = std::int64_t{item.owner} * exchange_.most_tokens * exchange_.top_k;
-    const std::int64_t slot = table + first_slot(item) + lane_index();
-    const bool reads = item.number < longest_ && lane_index() < exchange_.top_k;
-    return reads ? __ldcg(&exchange_.routes[exchange_.call.rank][slot].row) : MoeRoute::none;
-  }
-
-  __device__ void send(const Item& item, std::int32_t row) {
-    const std::int64_t slot = first_slot(item);
-    const std::int32_t part_bytes = of_owner(parts_.bytes, item);
-    const std::int64_t begin = std::int64_t{part(item) % of_owner(parts_.count, item)} * part_bytes;
-    const MoePieces pieces{min(part_bytes, exchange_.row_bytes - static_cast<std::int32_t>(begin)), piece_bytes_};
+  __device__ void send(const PeerPart& part, std::int32_t row) {
+    const std::int64_t slot = peers_.first_slot(part);
+    const RowBytes bytes = peers_.bytes(part);
+    const MoePieces pieces{bytes.count(), piece_bytes_};
     each_bit(__ballot_sync(0xFFFFFFFFU, row >= 0), [&](std::int32_t lane) {
       const std::int64_t row_bytes = exchange_.row_bytes;
-      const char* from = exchange_.rows.results + __shfl_sync(0xFFFFFFFFU, row, lane) * row_bytes + begin;
-      char* to = launch_.slots[item.owner] + (slot + lane) * row_bytes + begin;
+      const char* from = exchange_.rows.results + __shfl_sync(0xFFFFFFFFU, row, lane) * row_bytes + bytes.begin;
+      char* to = launch_.slots[part.owner] + (slot + lane) * row_bytes + bytes.begin;
 #pragma unroll 1
       for (std::int32_t piece = 0; piece < pieces.count(); ++piece) {
         if (turn_ == sender_) {
@@ -201,17 +134,13 @@ class CombineSender {
 
   const CombineLaunch& launch_;
   const MoeExchange& exchange_;
-  const CollectiveCall call_;
-  const std::int32_t block_;
-  const std::int32_t blocks_;
+  CombinePeers peers_;
   const std::int32_t sender_;
   std::int32_t piece_bytes_;
   MoeStageRing ring_;
   SentPiece* const loaded_;
   Delay delay_;
-  CombineParts parts_{1, 0, {}};
-  std::int32_t longest_ = 0;  // the most tokens, or parts of them, of a rank
-  std::int32_t turn_ = 0;     // the sender that takes the next piece
+  std::int32_t turn_ = 0;  // the sender that takes the next piece
   bool waits_ = false;
   std::int32_t pending_piece_ = 0;
   std::uint32_t pending_tokens_ = 0;

@@ -20,6 +20,14 @@ struct SentPiece {
   return combine_warps - senders - (senders != 0 ? 1 : 0);
 }
 
+/// Bytes [begin, end) of a row.
+struct RowBytes {
+  std::int32_t begin;
+  std::int32_t end;
+
+  [[nodiscard]] __device__ std::int32_t count() const { return end - begin; }
+};
+
 /// What CTAs take of a rank's tokens: whole ones, or parts of their rows where there are fewer tokens than CTAs, so
 /// that all of them send and add up. The same on every rank, from the number of tokens.
 struct CombineParts {

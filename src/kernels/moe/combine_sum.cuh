@@ -1,10 +1,8 @@
 #pragma once
-// Warps that add up a token's rows: in fp32, from 0 on, in the order of its choices. Rows of this rank's own experts
-// are read where Linear-2 left them, those of peers from the slots into which they came.
+// Warps that add up a token's rows, in the order of its choices. Rows of this rank's own experts are read where Linear-2
+// left them, those of peers from the slots into which they came. A peer's partial sum stands where its first row would.
 
-#include <cuda_bf16.h>
-
-#include "kernels/moe/combine_shared.cuh"
+#include "kernels/moe/combine_add.cuh"
 
 namespace xstage::kernels {
 
@@ -23,7 +21,7 @@ class CombineSum {
         groups_(min(launch.groups, max(1, parts_.own.count()))),
         group_warps_(combine_adders(launch.senders) / groups_),
         group_(warp / group_warps_),
-        member_(warp % group_warps_),
+        adder_(launch.exchange.top_k, group_warps_, warp % group_warps_),
         delay_(delay) {}
 
   __device__ void run(std::uint32_t epoch) {
@@ -37,15 +35,11 @@ class CombineSum {
         return;  // the output means nothing, and the host is told
       }
       delay_();
-      add_up(part, row);
+      adder_.add(row, bytes_of(part), launch_.output + std::int64_t{part / parts_.count} * exchange_.row_bytes);
     }
   }
 
  private:
-  static constexpr std::int32_t at_once = 8;  // rows whose loads are under way together
-  static constexpr std::int32_t columns = 2;  // parts of each of them
-  static constexpr std::int32_t step = 16;    // bytes of a lane
-
   /// Until all that peers send for this token, or part of one, has arrived. Not awaited for what they send for nobody:
   /// at the end of the last token everything is here, since each of them sends in order.
   [[nodiscard]] __device__ bool await(std::int32_t part, std::uint32_t epoch) const {
@@ -74,89 +68,30 @@ class CombineSum {
                          expected);
   }
 
-  /// The row of this lane's choice; null where there is none.
+  /// The row of this lane's choice; null where there is none, or where another lane knows a sum that it is part of.
   [[nodiscard]] __device__ const char* row_of(std::int32_t token) const {
-    if (lane_index() >= exchange_.top_k) {
-      return nullptr;
-    }
     const CallParameters& call = exchange_.call;
     const std::int64_t slot = std::int64_t{token} * exchange_.top_k + lane_index();
     const std::int64_t table = std::int64_t{call.rank} * exchange_.most_tokens * exchange_.top_k;
-    const std::int32_t row = __ldcg(&exchange_.routes[call.rank][table + slot].row);
+    const std::int32_t row =
+        lane_index() < exchange_.top_k ? __ldcg(&exchange_.routes[call.rank][table + slot].row) : MoeRoute::none;
+    if (launch_.partial_sums != 0) {
+      const std::uint32_t same_rank = __match_any_sync(0xFFFFFFFFU, row);
+      if (row < MoeRoute::none && __ffs(static_cast<std::int32_t>(same_rank)) - 1 != lane_index()) {
+        return nullptr;
+      }
+    }
     if (row == MoeRoute::none) {
       return nullptr;
     }
-    return row == MoeRoute::elsewhere ? launch_.slots[call.rank] + slot * exchange_.row_bytes
-                                      : exchange_.rows.results + std::int64_t{row} * exchange_.row_bytes;
+    return row < MoeRoute::none ? launch_.slots[call.rank] + slot * exchange_.row_bytes
+                                : exchange_.rows.results + std::int64_t{row} * exchange_.row_bytes;
   }
 
-  __device__ void add_up(std::int32_t part, const char* row) const {
-    char* output = launch_.output + std::int64_t{part / parts_.count} * exchange_.row_bytes;
+  /// Bytes of a row that belong to the part.
+  [[nodiscard]] __device__ RowBytes bytes_of(std::int32_t part) const {
     const std::int32_t begin = part % parts_.count * parts_.bytes;
-    const std::int32_t end = min(begin + parts_.bytes, exchange_.row_bytes);
-    const std::int32_t stride = group_warps_ * 32 * step;
-    // All lanes take part in every turn: they tell each other where rows are.
-#pragma unroll 1
-    for (std::int32_t first = begin + member_ * 32 * step; first < end; first += columns * stride) {
-      std::int32_t offsets[columns];
-#pragma unroll
-      for (std::int32_t column = 0; column < columns; ++column) {
-        offsets[column] = first + column * stride + lane_index() * step;
-      }
-      float sums[columns][8] = {};
-#pragma unroll 1
-      for (std::int32_t choice = 0; choice < exchange_.top_k; choice += at_once) {
-        add_rows(sums, row, choice, offsets, end);
-      }
-#pragma unroll
-      for (std::int32_t column = 0; column < columns; ++column) {
-        if (offsets[column] < end) {
-          *reinterpret_cast<uint4*>(output + offsets[column]) = rounded(sums[column]);
-        }
-      }
-    }
-  }
-
-  __device__ void add_rows(float (&sums)[columns][8], const char* row, std::int32_t choice,
-                           const std::int32_t (&offsets)[columns], std::int32_t end) const {
-    uint4 values[at_once][columns];
-#pragma unroll
-    for (std::int32_t index = 0; index < at_once; ++index) {
-      const char* from = from_lane(row, choice + index);
-#pragma unroll
-      for (std::int32_t column = 0; column < columns; ++column) {
-        values[index][column] = {0U, 0U, 0U, 0U};  // adding +0 changes no sum that began with it
-        if (from != nullptr && offsets[column] < end) {
-          values[index][column] = __ldcg(reinterpret_cast<const uint4*>(from + offsets[column]));
-        }
-      }
-    }
-#pragma unroll
-    for (std::int32_t index = 0; index < at_once; ++index) {
-#pragma unroll
-      for (std::int32_t column = 0; column < columns; ++column) {
-        add(sums[column], values[index][column]);
-      }
-    }
-  }
-
-  __device__ static void add(float (&sum)[8], const uint4& values) {
-    const std::uint32_t words[4] = {values.x, values.y, values.z, values.w};
-#pragma unroll
-    for (std::int32_t index = 0; index < 4; ++index) {
-      sum[2 * index] += __uint_as_float(words[index] << 16U);
-      sum[2 * index + 1] += __uint_as_float(words[index] & 0xFFFF0000U);
-    }
-  }
-
-  [[nodiscard]] __device__ static uint4 rounded(const float (&sum)[8]) {
-    std::uint32_t words[4];
-#pragma unroll
-    for (std::int32_t index = 0; index < 4; ++index) {
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(sum[2 * index], sum[2 * index + 1]);
-      words[index] = reinterpret_cast<const std::uint32_t&>(pair);
-    }
-    return {words[0], words[1], words[2], words[3]};
+    return {begin, min(begin + parts_.bytes, exchange_.row_bytes)};
   }
 
   const CombineLaunch& launch_;
@@ -168,7 +103,7 @@ class CombineSum {
   const std::int32_t groups_;
   const std::int32_t group_warps_;
   const std::int32_t group_;
-  const std::int32_t member_;
+  const RowAdder adder_;
   Delay delay_;
 };
 

@@ -114,7 +114,7 @@ class DispatchSender {
     for (std::int32_t table = 0; table < exchange_.call.world; ++table) {
       MoeRoute route{owner == table ? row : MoeRoute::none, weight_};
       if (table == rank && owner != rank && owner < max_world) {
-        route.row = MoeRoute::elsewhere;
+        route.row = MoeRoute::elsewhere(owner);
       }
       exchange_.routes[table][place] = route;
     }

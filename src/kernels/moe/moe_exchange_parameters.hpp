@@ -18,8 +18,9 @@ inline constexpr std::int32_t most_moe_stores_under_way = 4;
 
 /// Where one choice of a token has its row, in the table of a rank: row there, or one of the two below.
 struct MoeRoute {
-  static constexpr std::int32_t none = -1;       // no expert of this rank
-  static constexpr std::int32_t elsewhere = -2;  // only in the table of the token's own rank: a peer's expert
+  static constexpr std::int32_t none = -1;  // no expert of this rank
+  /// Only in the table of the token's own rank: an expert of that peer.
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::int32_t elsewhere(std::int32_t peer) { return none - 1 - peer; }
   std::int32_t row;
   float weight;
 };
@@ -127,6 +128,8 @@ struct CombineLaunch {
   MoeRing ring;                // of a sender
   MoeRing ring_for_few;        // instead of it where no peer has more than a token for the CTA: whole rows
   std::int32_t told_together;  // tokens of a CTA that share a fence
+  std::int32_t partial_sums;   // 1: a token's rows on a peer are added up there and cross as one
+  std::int32_t sender_groups;  // of the warps that send partial sums: each group has a token at a time
   std::int32_t enters;         // 1: waits until peers have entered, 0: it follows a dispatch, which has
   std::int32_t overlaps;       // 0: adds only when everything has arrived
   MoeDelays delays;

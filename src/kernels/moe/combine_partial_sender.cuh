@@ -1,0 +1,87 @@
+#pragma once
+// A warp that sends partial sums: what this rank's experts have for a token of a peer, added up here, crosses as one
+// row. Groups of these warps take turns at the tokens. Sums leave from registers.
+
+#include "kernels/moe/combine_add.cuh"
+#include "kernels/moe/combine_peers.cuh"
+
+namespace xstage::kernels {
+
+template <class Delay>
+class CombinePartialSender {
+ public:
+  __device__ CombinePartialSender(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks,
+                                  std::int32_t sender, const Delay& delay)
+      : launch_(launch), exchange_(launch.exchange), peers_(launch, block, blocks), sender_(sender), delay_(delay) {}
+
+  __device__ void run(std::uint32_t epoch) {
+    if (!peers_.may_store(epoch)) {
+      note(is_owner(), MoeProgress::stopped);
+      return;
+    }
+    peers_.find_tokens();
+    const std::int32_t groups = min(launch_.sender_groups, max(1, peers_.longest()));
+    const std::int32_t warps = launch_.senders / groups;
+    if (sender_ / warps < groups) {
+      send_all(RowAdder(exchange_.top_k, warps, sender_ % warps), sender_ / warps, groups);
+    }
+    note(is_owner(), MoeExchangePad::all_sent);
+  }
+
+ private:
+  /// Every `groups`th token, from this group's first on. Where the rows of a token are is read while the one before it
+  /// is added up.
+  __device__ void send_all(const RowAdder& adder, std::int32_t group, std::int32_t groups) {
+    PeerPart part = advanced(peers_.first(), group);
+    std::int32_t row = peers_.read_row(part);
+#pragma unroll 1
+    while (peers_.exists(part)) {
+      const PeerPart following = advanced(part, groups);
+      const std::int32_t following_row = peers_.read_row(following);
+      send(adder, part, row);
+      note(lane_index() == part.owner, static_cast<std::uint32_t>(part.number) + 1U);
+      part = following;
+      row = following_row;
+    }
+  }
+
+  [[nodiscard]] __device__ PeerPart advanced(PeerPart part, std::int32_t tokens) const {
+#pragma unroll 1
+    for (std::int32_t token = 0; token < tokens && peers_.exists(part); ++token) {
+      part = peers_.next(part);
+    }
+    return part;
+  }
+
+  /// Into the slot of the token's first choice of this rank.
+  __device__ void send(const RowAdder& adder, const PeerPart& part, std::int32_t row) {
+    const std::uint32_t here = __ballot_sync(0xFFFFFFFFU, row >= 0);
+    if (here == 0U) {
+      return;
+    }
+    delay_();
+    const std::int64_t row_bytes = exchange_.row_bytes;
+    const std::int64_t slot = peers_.first_slot(part) + __ffs(static_cast<std::int32_t>(here)) - 1;
+    adder.add(row >= 0 ? exchange_.rows.results + row * row_bytes : nullptr, peers_.bytes(part),
+              launch_.slots[part.owner] + slot * row_bytes);
+  }
+
+  [[nodiscard]] __device__ bool is_owner() const { return lane_index() < exchange_.call.world; }
+
+  /// One lane for each owner, for the stores of all.
+  __device__ void note(bool notes, std::uint32_t tokens) {
+    delay_();
+    __syncwarp();
+    if (notes) {
+      CombineShared::progress(launch_).note(sender_, lane_index(), tokens);
+    }
+  }
+
+  const CombineLaunch& launch_;
+  const MoeExchange& exchange_;
+  CombinePeers peers_;
+  const std::int32_t sender_;
+  Delay delay_;
+};
+
+}  // namespace xstage::kernels
