@@ -13,8 +13,8 @@
 //   output = sum over choices (router_weight * silu(gate) * up) * linear2^T     gate, up: token * linear1^T
 //
 // What is rounded to bf16, and nothing else: router_weight * silu(gate) * up, before Linear-2; each choice's row of
-// Linear-2, before it travels; the sum. The sum is in fp32 in the order of the choices, whoever computed them, so that
-// a token has the same result in every run.
+// Linear-2; with Combine::partial_sums what a rank has added up for a token of another; the sum. Sums are in fp32 in an
+// order that follows from the choices alone, so that a token has the same result in every run.
 //
 // A choice of expert -1 takes no part, and its router weight is not read; a token without any choice has a result of
 // zeros. An expert may stand twice among a token's choices: it counts twice. Router weights are finite, of any sign.
@@ -62,10 +62,21 @@ enum class Schedule {
   unfused,  // one kernel after the other
 };
 
+/// What crosses between ranks behind Linear-2.
+enum class Combine {
+  /// The sum of a token's choices on one rank, rounded to bf16: one row for each rank that the token needs. The rank of
+  /// the token adds these, each in the place of its first choice, and the rows of its own experts.
+  partial_sums,
+  /// One row for each choice. The sum is in the order of the choices, whoever computed them: a token has the same
+  /// result on any number of ranks, to the bit.
+  rows,
+};
+
 /// Numbers of a launch; `make_plan` fills them in.
 struct Plan {
   Schedule schedule = Schedule::unfused;
   int issuers = 0;  // CTAs of each kernel; 0: one for each multiprocessor
+  Combine combine = Combine::partial_sums;
 };
 
 /// Device addresses of one launch.

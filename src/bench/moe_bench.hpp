@@ -1,12 +1,14 @@
 #pragma once
 // `xstage bench moe`: an expert-parallel mixture-of-experts layer, and the kernels that make it, each alone.
 //
-//   variant    each rank computes                          communication
-//   unfused    the layer: one kernel after the other       tokens to the ranks of their experts and rows back
-//   dispatch   where rows go                               tokens to the ranks of their experts
-//   linear1    its experts' rows: gate, up and SwiGLU      none
-//   linear2    its experts' rows                           none
-//   combine    sums over choices                           rows back to the ranks of their tokens
+//   variant        each rank computes                       communication
+//   unfused        the layer: one kernel after the other    those of dispatch and combine
+//   unfused_rows   the same                                 those of dispatch and combine_rows
+//   dispatch       where rows go                            tokens to the ranks of their experts
+//   linear1        its experts' rows: gate, up and SwiGLU   none
+//   linear2        its experts' rows                        none
+//   combine        sums over choices                        one row back for each token and rank: Combine::partial_sums
+//   combine_rows   sums over choices                        one row back for each choice: Combine::rows
 //
 // All have the same routing. The trials of a cell's variants alternate; every trial is one CUDA graph of many calls on
 // each GPU, and all GPUs start together. One rank alone has `unfused`, `linear1` and `linear2`. Built without CUDA,

@@ -169,7 +169,7 @@ std::vector<std::string> parse_moe_variants(std::string_view text, int ranks) {
   }
   std::vector<std::string> variants;
   for (const std::string_view name : known) {
-    const bool possible = ranks > 1 || !is_exchange(name);
+    const bool possible = ranks > 1 || !(is_exchange(name) || combine_of(name) == moe::Combine::rows);
     if (possible && std::find(named.begin(), named.end(), name) != named.end()) {
       variants.emplace_back(name);
     }
@@ -180,7 +180,15 @@ std::vector<std::string> parse_moe_variants(std::string_view text, int ranks) {
   return variants;
 }
 
-bool is_exchange(std::string_view variant) { return variant == "dispatch" || variant == "combine"; }
+bool is_layer(std::string_view variant) { return variant == "unfused" || variant == "unfused_rows"; }
+
+bool is_exchange(std::string_view variant) {
+  return variant == "dispatch" || variant == "combine" || variant == "combine_rows";
+}
+
+moe::Combine combine_of(std::string_view variant) {
+  return variant == "unfused_rows" || variant == "combine_rows" ? moe::Combine::rows : moe::Plan{}.combine;
+}
 
 moe::Problem problem_of(const MoeCell& cell) { return moe::problem_of(cell.shape, cell.tokens); }
 

@@ -48,10 +48,16 @@ struct MoeChoice {
 /// if one rank alone has none of them.
 [[nodiscard]] std::vector<std::string> parse_moe_variants(std::string_view text, int ranks);
 /// All of them, as for --variants.
-inline constexpr const char* all_moe_variants = "unfused,dispatch,linear1,linear2,combine";
+inline constexpr const char* all_moe_variants = "unfused,unfused_rows,dispatch,linear1,linear2,combine,combine_rows";
 
-/// Whether a variant does nothing but move rows between ranks: `dispatch` and `combine`.
+/// Whether a variant is the layer: `unfused` and `unfused_rows`.
+[[nodiscard]] bool is_layer(std::string_view variant);
+
+/// Whether a variant does nothing but move rows between ranks: `dispatch`, `combine` and `combine_rows`.
 [[nodiscard]] bool is_exchange(std::string_view variant);
+
+/// Of a layer, or of combine alone: what crosses. As the plan has it, or each choice's row.
+[[nodiscard]] moe::Combine combine_of(std::string_view variant);
 
 /// The heap is made for the cell's tokens and no more.
 [[nodiscard]] moe::Problem problem_of(const MoeCell& cell);

@@ -50,7 +50,8 @@ MoeLoad load_of(const MoeCell& cell, const moe::Routing& routing) {
     const moe::Traffic traffic = moe::traffic_of(routing, rank);
     load.rows = std::max(load.rows, rows);
     load.dispatch_bytes = std::max(load.dispatch_bytes, traffic.copies * row_bytes);
-    load.combine_bytes = std::max(load.combine_bytes, traffic.returned * row_bytes);
+    load.combine_bytes = std::max(load.combine_bytes, traffic.partial_sums * row_bytes);
+    load.combine_rows_bytes = std::max(load.combine_rows_bytes, traffic.returned * row_bytes);
   }
   return load;
 }
@@ -70,7 +71,10 @@ std::int64_t remote_bytes(std::string_view variant, const MoeLoad& load) {
   if (variant == "dispatch") {
     return load.dispatch_bytes;
   }
-  return variant == "combine" ? load.combine_bytes : 0;
+  if (variant == "combine") {
+    return load.combine_bytes;
+  }
+  return variant == "combine_rows" ? load.combine_rows_bytes : 0;
 }
 
 std::string routings_file(const std::vector<MoeCell>& cells) {

@@ -14,9 +14,10 @@ namespace xstage::bench {
 
 /// Of the rank that has most of it: calls end when the last rank has.
 struct MoeLoad {
-  std::int64_t rows = 0;            // choices that a rank's experts compute
-  std::int64_t dispatch_bytes = 0;  // rows that leave a rank: one for each other rank that a token needs
-  std::int64_t combine_bytes = 0;   // rows that leave a rank: one for each choice of another rank's token
+  std::int64_t rows = 0;                // choices that a rank's experts compute
+  std::int64_t dispatch_bytes = 0;      // rows that leave a rank: one for each other rank that a token needs
+  std::int64_t combine_bytes = 0;       // rows that leave a rank: one for each token of another rank that needs it
+  std::int64_t combine_rows_bytes = 0;  // the same where each choice of such a token has its row
 };
 [[nodiscard]] MoeLoad load_of(const MoeCell& cell, const moe::Routing& routing);
 

@@ -40,11 +40,12 @@ double gb_per_s(const MoeRow& row) {
 
 void add_ratios(std::vector<MoeRow>& rows_of_cell) {
   const auto computing = sum_of_trials(rows_of_cell, {"linear1", "linear2"});
-  const auto parts = sum_of_trials(rows_of_cell, {"dispatch", "linear1", "linear2", "combine"});
   for (MoeRow& row : rows_of_cell) {
-    if (row.times.variant != "unfused") {
+    if (!is_layer(row.times.variant)) {
       continue;
     }
+    const char* const combine = row.times.variant == "unfused" ? "combine" : "combine_rows";
+    const auto parts = sum_of_trials(rows_of_cell, {"dispatch", "linear1", "linear2", combine});
     if (computing) {
       row.ratio = paired_ratio(row.times.trials_us, *computing);
     }

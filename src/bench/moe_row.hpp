@@ -19,10 +19,10 @@ struct MoeRow {
   VariantTimes times;
   std::string l2;
   std::optional<double> one_shot_us;  // one call from rest, until its results are complete on every rank
-  // Of `unfused` only.
+  // Of layers only.
   std::optional<PairedRatio> ratio;        // time against linear1 + linear2: all that is not computing is on top
-  std::optional<PairedRatio> parts_ratio;  // time against dispatch + linear1 + linear2 + combine
-  /// Of `dispatch` and `combine`, where R is known: gb_per_s / R.
+  std::optional<PairedRatio> parts_ratio;  // time against dispatch + linear1 + linear2 + its own combine
+  /// Of exchanges, where R is known: gb_per_s / R.
   std::optional<double> drain_share;
   /// --verify: largest error of sampled elements in units of bf16's rounding.
   std::optional<double> largest_error;

@@ -49,12 +49,12 @@ std::string ratio_text(const bench::MoeRow& row) {
 }
 
 std::string heading(int ranks) {
-  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<9} {:>9}  {}\n", fmt::format("shape, R={}", ranks), "tokens",
+  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<12} {:>9}  {}\n", fmt::format("shape, R={}", ranks), "tokens",
                      "routing", "remote", "variant", "us", "rate");
 }
 
 std::string line_of(const bench::MoeRow& row) {
-  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<9} {:>9.1f}  {}{}\n", row.cell.shape.name, row.cell.tokens,
+  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<12} {:>9.1f}  {}{}\n", row.cell.shape.name, row.cell.tokens,
                      bench::routing_name(row.cell.skew), bench::share_text(row.cell.remote_share), row.times.variant,
                      bench::microseconds(row), rate_text(row), ratio_text(row));
 }
@@ -69,7 +69,7 @@ Json document(const NodeDescription& node, const bench::MoeBenchOptions& run, co
       "tflops: of the rank with most rows; remote_bytes, gb_per_s: rows that leave the rank with most of them";
   json["ratios"] =
       "of time, medians over rounds with their 95% sign-test intervals: `ratio` to linear1 + linear2, `parts_ratio` to "
-      "dispatch + linear1 + linear2 + combine";
+      "dispatch + linear1 + linear2 + combine, of `unfused_rows` + combine_rows";
   if (run.drain_gb_per_s) {
     json["drain_gb_per_s"] = *run.drain_gb_per_s;
   }
@@ -86,7 +86,7 @@ bench::MoeChoice read_choice(const MoeOptions& options) {
   return choice;
 }
 
-/// R of rows that leave by bulk stores, as dispatch and combine send them.
+/// R of rows that leave by bulk stores, as dispatch sends them.
 double drain_of(const std::string& platform) {
   const Estimate drain = path_profile(read_platform(platform), StorePath::bulk).drain_gb_per_s;
   if (!drain.value) {
@@ -149,11 +149,11 @@ void add_bench_moe(CLI::App& bench, Invocation& invocation) {
       ->capture_default_str();
   verb->add_option(
           "--variants", options->variants,
-          fmt::format("comma-separated, of {}; one rank has neither dispatch nor combine", bench::all_moe_variants))
+          fmt::format("comma-separated, of {}; one rank has unfused, linear1 and linear2", bench::all_moe_variants))
       ->capture_default_str();
   add_run_options(*verb, *options);
   verb->add_option("--platform", options->platform,
-                   "platform profile: also the share of its drain rate that dispatch and combine reach");
+                   "platform profile: also the share of its drain rate that exchanges reach");
   verb->add_option("--write-routing", options->routing_file,
                    "write the routings of these cells for other programs and measure nothing; --devices then only says "
                    "how many ranks");

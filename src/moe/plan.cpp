@@ -18,6 +18,11 @@ Plan complete_plan(const Problem& problem, const Plan& plan, int world, int mult
     throw InputError(fmt::format("plan: schedule is {}: it must be {}, unfused", static_cast<int>(plan.schedule),
                                  static_cast<int>(Schedule::unfused)));
   }
+  if (plan.combine != Combine::partial_sums && plan.combine != Combine::rows) {
+    throw InputError(fmt::format("plan: combine is {}: it must be {}, partial_sums, or {}, rows",
+                                 static_cast<int>(plan.combine), static_cast<int>(Combine::partial_sums),
+                                 static_cast<int>(Combine::rows)));
+  }
   // Kernels that wait for peers are resident as a whole, one CTA on a multiprocessor.
   const int most = std::min(multiprocessors, static_cast<int>(kernels::CallPad::most_blocks));
   if (plan.issuers < 0 || plan.issuers > most) {

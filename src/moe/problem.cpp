@@ -112,6 +112,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("clamp", problem.clamp);
   state("schedule", plan.schedule == Schedule::unfused ? "unfused" : "unknown");
   state("issuers", plan.issuers);
+  state("combine", plan.combine == Combine::rows ? "rows" : "partial_sums");
   return text;
 }
 

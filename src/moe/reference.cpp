@@ -101,12 +101,43 @@ ReferenceResult linear2_columns(std::span<const double> activated, int expert, s
   return result;
 }
 
+namespace {
+
+/// What the sum over choices adds: one choice's row, or those of a rank's experts together.
+struct Summand {
+  int rank = 0;
+  std::vector<double> columns;
+};
+
+/// As adding in fp32.
+void add(std::vector<double>& sums, const std::vector<double>& values, Rounding rounding) {
+  for (std::size_t index = 0; index < sums.size(); ++index) {
+    const double sum = sums[index] + values[index];
+    sums[index] = rounding == Rounding::as_kernels ? static_cast<double>(static_cast<float>(sum)) : sum;
+  }
+}
+
+void add_squares(std::vector<double>& squares, const std::vector<double>& values) {
+  for (std::size_t index = 0; index < squares.size(); ++index) {
+    squares[index] += values[index] * values[index];
+  }
+}
+
+void round(std::vector<double>& values, Rounding rounding) {
+  std::transform(values.begin(), values.end(), values.begin(),
+                 [rounding](double value) { return rounded(value, rounding); });
+}
+
+}  // namespace
+
 ReferenceResult layer_columns(const Problem& problem, const ReferenceToken& token,
-                              std::span<const std::int64_t> columns, const ExpertWeights& weights, Rounding rounding) {
+                              std::span<const std::int64_t> columns, const ExpertWeights& weights, Combine combine,
+                              Rounding rounding) {
   if (token.experts.size() != token.router_weights.size()) {
     throw std::logic_error("a reference needs one router weight for each choice");
   }
   ReferenceResult result{std::vector<double>(columns.size()), std::vector<double>(columns.size())};
+  std::vector<Summand> summands;
   for (std::size_t choice = 0; choice < token.experts.size(); ++choice) {
     const int expert = token.experts[choice];
     if (expert == no_expert) {
@@ -115,17 +146,28 @@ ReferenceResult layer_columns(const Problem& problem, const ReferenceToken& toke
     const std::vector<double> activated =
         activated_row(problem, token.token, expert, token.router_weights[choice], weights, rounding);
     const ReferenceResult row = linear2_columns(activated, expert, columns, weights, rounding);
-    for (std::size_t index = 0; index < columns.size(); ++index) {
-      const double sum = result.expected[index] + row.expected[index];
-      result.expected[index] =
-          rounding == Rounding::as_kernels ? static_cast<double>(static_cast<float>(sum)) : sum;  // as adding in fp32
-      result.spread[index] += row.spread[index] * row.spread[index] + row.expected[index] * row.expected[index];
+    add_squares(result.spread, row.spread);
+    add_squares(result.spread, row.expected);
+    const int rank = expert / problem.experts_per_rank;
+    const auto together = std::find_if(summands.begin(), summands.end(), [&](const Summand& summand) {
+      return combine == Combine::partial_sums && rank != token.rank && summand.rank == rank;
+    });
+    if (together == summands.end()) {
+      summands.push_back({rank, row.expected});
+    } else {
+      add(together->columns, row.expected, rounding);
     }
   }
-  for (std::size_t index = 0; index < columns.size(); ++index) {
-    result.expected[index] = rounded(result.expected[index], rounding);
-    result.spread[index] = std::sqrt(result.spread[index]);
+  for (Summand& summand : summands) {
+    if (combine == Combine::partial_sums && summand.rank != token.rank) {
+      round(summand.columns, rounding);
+      add_squares(result.spread, summand.columns);
+    }
+    add(result.expected, summand.columns, rounding);
   }
+  round(result.expected, rounding);
+  std::transform(result.spread.begin(), result.spread.end(), result.spread.begin(),
+                 [](double squares) { return std::sqrt(squares); });
   return result;
 }
 

@@ -4,8 +4,11 @@
 //
 //   gate, up   = token * linear1^T                      exact, where kernels accumulate in fp32
 //   activated  = router_weight * silu(gate) * up        rounded to bf16: what Linear-2 reads
-//   row        = activated * linear2^T                  rounded to bf16: what travels back, one for each choice
+//   row        = activated * linear2^T                  rounded to bf16, one for each choice
 //   output     = row of choice 0 + row of choice 1 ...  added in fp32 in this order, from 0 on, rounded to bf16
+//
+// With Combine::partial_sums all rows of another rank's experts stand as one in the place of the first of them: their
+// sum, added in the same way and rounded to bf16.
 //
 // gate and up are not rounded; clamp, silu and router weight are applied in fp32 by kernels, in double here.
 
@@ -43,8 +46,8 @@ enum class Rounding { as_kernels, none };
 struct ReferenceResult {
   std::vector<double> expected;
   /// Root of the sum of squares of the numbers that are rounded to bf16 on the way to an element: each choice's row,
-  /// and the terms activated * linear2 of each choice. These roundings are independent of each other and add up to this
-  /// size; largest_error allows for it.
+  /// the terms activated * linear2 of each choice, and partial sums. These roundings are independent of each other and
+  /// add up to this size; largest_error allows for it.
   std::vector<double> spread;
 };
 
@@ -58,12 +61,13 @@ struct ReferenceToken {
   std::span<const std::uint16_t> token;   // bf16 [hidden]
   std::span<const std::int32_t> experts;  // [top_k]
   std::span<const float> router_weights;  // [top_k]; those of expert -1 are not read
+  int rank = 0;                           // which has the token
 };
 
 /// Columns of the layer's output for one token.
 [[nodiscard]] ReferenceResult layer_columns(const Problem& problem, const ReferenceToken& token,
                                             std::span<const std::int64_t> columns, const ExpertWeights& weights,
-                                            Rounding rounding = Rounding::as_kernels);
+                                            Combine combine, Rounding rounding = Rounding::as_kernels);
 
 /// Combine alone: bf16 rows [choices, columns] added in their order in fp32, rounded to bf16. Kernels have exactly
 /// this.

@@ -43,13 +43,18 @@ std::vector<std::vector<Choice>> dispatched(const Routing& routing, int rank) {
 Traffic traffic_of(const Routing& routing, int rank) {
   Traffic traffic;
   std::vector<std::int64_t> last_token(static_cast<std::size_t>(routing.world), -1);  // that needs the rank
+  Choice last_served{-1, -1, 0};  // a token of another rank that needs this one
   each_choice(routing, [&](const Choice& choice, std::int32_t expert) {
     const int place = expert / routing.experts_per_rank;
     traffic.choices += choice.rank == rank ? 1 : 0;
     if (place == choice.rank) {
       return;
     }
-    traffic.returned += place == rank ? 1 : 0;
+    if (place == rank) {
+      ++traffic.returned;
+      traffic.partial_sums += last_served.rank == choice.rank && last_served.token == choice.token ? 0 : 1;
+      last_served = choice;
+    }
     if (choice.rank == rank) {
       ++traffic.remote;
       std::int64_t& last = last_token[static_cast<std::size_t>(place)];

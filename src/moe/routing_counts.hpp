@@ -25,10 +25,11 @@ struct Choice {
 
 /// Rows that cross from one rank to another.
 struct Traffic {
-  std::int64_t choices = 0;   // of the rank's tokens
-  std::int64_t remote = 0;    // of these, choices of experts elsewhere
-  std::int64_t copies = 0;    // pairs of a token and another rank that it needs: rows that dispatch sends
-  std::int64_t returned = 0;  // rows of combine that the rank's experts send to other ranks
+  std::int64_t choices = 0;       // of the rank's tokens
+  std::int64_t remote = 0;        // of these, choices of experts elsewhere
+  std::int64_t copies = 0;        // pairs of a token and another rank that it needs: rows that dispatch sends
+  std::int64_t returned = 0;      // choices of other ranks' tokens: rows of combine that the rank sends back
+  std::int64_t partial_sums = 0;  // tokens of other ranks that need the rank: rows, if each is added up there
 };
 [[nodiscard]] Traffic traffic_of(const Routing& routing, int rank);
 

@@ -67,6 +67,7 @@ TEST(MoeExchangeFaults, APeerThatNeverComes) {
   for (const int counted_by_all : {-1, 0}) {
     Case counted = which;
     counted.dispatch.counted_by_all = counted_by_all;
+    counted.partial_sums = counted_by_all == 0;
     ExchangeRanks ranks(counted, virtual_ranks(2), time_out);
     Call call(counted, virtual_ranks(2), routing_of(which), 1);
     call.enqueue(ranks);
@@ -106,18 +107,21 @@ TEST(MoeExchangeFaults, APeerThatStopsBeforeItsTokens) {
 
 TEST(MoeExchangeFaults, APeerThatStopsBeforeCombine) {
   SKIP_WITHOUT_HOPPER(1);
-  const Case which = two_ranks();
-  ExchangeRanks ranks(which, virtual_ranks(2), time_out);
-  Call call(which, virtual_ranks(2), routing_of(which), 1);
-  call.set_operands(ranks);
-  ranks.dispatch();
-  ranks.finish();
-  ranks[0].enqueue_combine(ranks.stream(0));
-  ranks.wait();
-  const std::string complaint = complaint_of(ranks[0]);
-  EXPECT_NE(complaint.find("returned rows"), std::string::npos) << complaint;
-  EXPECT_NE(complaint.find("rank 1"), std::string::npos) << complaint;
-  expect_right_after_reset(ranks, call);
+  for (const bool partial_sums : {false, true}) {
+    Case which = two_ranks();
+    which.partial_sums = partial_sums;
+    ExchangeRanks ranks(which, virtual_ranks(2), time_out);
+    Call call(which, virtual_ranks(2), routing_of(which), 1);
+    call.set_operands(ranks);
+    ranks.dispatch();
+    ranks.finish();
+    ranks[0].enqueue_combine(ranks.stream(0));
+    ranks.wait();
+    const std::string complaint = complaint_of(ranks[0]);
+    EXPECT_NE(complaint.find("returned rows"), std::string::npos) << complaint;
+    EXPECT_NE(complaint.find("rank 1"), std::string::npos) << complaint;
+    expect_right_after_reset(ranks, call);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/moe/combine.hpp"
@@ -64,6 +65,28 @@ TEST(MoeExchangePlan, CombineFits) {
           ASSERT_GT(ring.stages, ring.under_way);
           ASSERT_EQ(ring.stage_bytes % 16, 0);
         }
+        ASSERT_GE(launch.groups, 1);
+      }
+    }
+  });
+}
+
+TEST(MoeExchangePlan, PartialSumsHaveWarpsThatSendAndWarpsThatAdd) {
+  for_exchanges([](const kernels::MoeExchange& exchange) {
+    for (int senders = 0; senders <= 9; ++senders) {
+      for (const int groups : {0, 1, 5, 100}) {
+        kernels::CombineTuning tuning;
+        tuning.senders = senders;
+        tuning.sender_groups = groups;
+        kernels::CombineLaunch launch{};
+        launch.exchange = exchange;
+        launch.partial_sums = 1;
+        kernels::plan_combine(launch, tuning);
+        ASSERT_LE(kernels::combine_shared_bytes(launch), 4096) << "no rings";
+        ASSERT_EQ(launch.senders == 0, exchange.call.world == 1);
+        ASSERT_LE(launch.senders, kernels::most_moe_senders);
+        ASSERT_GE(launch.sender_groups, 1);
+        ASSERT_LE(launch.sender_groups, std::max(1, launch.senders));
         ASSERT_GE(launch.groups, 1);
       }
     }

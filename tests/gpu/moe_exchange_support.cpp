@@ -61,8 +61,8 @@ std::string Case::text() const {
       "way {} told together {} sender groups {} partial sums {} enters {} overlaps {}",
       ranks, hidden, experts_per_rank, top_k, most_tokens, dispatch.senders, dispatch.copiers, dispatch.stages,
       dispatch.piece_bytes, dispatch.under_way, dispatch.told_together, dispatch.counted_by_all, combine.senders,
-      combine.stages, combine.piece_bytes, combine.groups, combine.under_way, combine.told_together, combine.sender_groups,
-      partial_sums, combine_enters, combine_overlaps);
+      combine.stages, combine.piece_bytes, combine.groups, combine.under_way, combine.told_together,
+      combine.sender_groups, partial_sums, combine_enters, combine_overlaps);
 }
 
 std::size_t Case::most_rows() const {
@@ -474,7 +474,7 @@ void Call::expect_right_rows(int rank) const {
 
 /// Partial sums stand where the first row of theirs would.
 Elements Call::expected_sum(int rank, std::int64_t token) const {
-  std::vector<int> owners;   // of the rows below
+  std::vector<int> owners;     // of the rows below
   std::vector<Elements> rows;  // of one choice each, or of all choices of a peer
   for (int choice = 0; choice < case_.top_k; ++choice) {
     const auto place = static_cast<std::size_t>(token * case_.top_k + choice);

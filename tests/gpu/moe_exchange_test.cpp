@@ -56,6 +56,14 @@ void expect_right(const Case& which, const std::vector<int>& devices, int calls,
   expect_right(which, devices, routings);
 }
 
+/// With rows and with partial sums.
+void expect_right_either_way(Case which, const std::vector<int>& devices, const std::vector<moe::Routing>& routings) {
+  for (const bool partial_sums : {false, true}) {
+    which.partial_sums = partial_sums;
+    expect_right(which, devices, routings);
+  }
+}
+
 moe::Routing routing_of(const Case& which, const std::vector<std::int64_t>& tokens, moe::Skew skew) {
   moe::RoutingRequest request;
   request.world = which.ranks;
@@ -103,24 +111,26 @@ TEST(MoeExchange, ManyTokens) {
     for (const moe::Skew skew : {moe::Skew::balanced, moe::Skew::zipf, moe::Skew::one_expert}) {
       Case which = usual_case(2, 1024, 8, 3000);
       which.dispatch.counted_by_all = counted_by_all;
-      expect_right(which, virtual_ranks(2), {routing_of(which, {3000, 1777}, skew)});
+      expect_right_either_way(which, virtual_ranks(2), {routing_of(which, {3000, 1777}, skew)});
       if (two_gpus()) {
-        expect_right(which, {0, 1}, {routing_of(which, {3000, 1777}, skew), routing_of(which, {3, 3000}, skew)});
+        expect_right_either_way(which, {0, 1},
+                                {routing_of(which, {3000, 1777}, skew), routing_of(which, {3, 3000}, skew)});
       }
     }
   }
   if (two_gpus()) {
     const Case which = usual_case(2, 7168, 8, 600);
-    expect_right(which, {0, 1}, {routing_of(which, {600, 511}, moe::Skew::zipf)});
+    expect_right_either_way(which, {0, 1}, {routing_of(which, {600, 511}, moe::Skew::zipf)});
   }
 }
 
 TEST(MoeExchange, RanksWithoutTokens) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = usual_case(4, 256, 6, 64);
-  expect_right(which, virtual_ranks(4),
-               {routing_of(which, {0, 64, 0, 1}, moe::Skew::balanced), routing_of(which, {0, 0, 0, 0}, moe::Skew::zipf),
-                routing_of(which, {64, 64, 64, 64}, moe::Skew::one_expert)});
+  expect_right_either_way(
+      which, virtual_ranks(4),
+      {routing_of(which, {0, 64, 0, 1}, moe::Skew::balanced), routing_of(which, {0, 0, 0, 0}, moe::Skew::zipf),
+       routing_of(which, {64, 64, 64, 64}, moe::Skew::one_expert)});
 }
 
 /// As many experts as there can be: counts of 2048 in every CTA's shared memory.
@@ -130,9 +140,9 @@ TEST(MoeExchange, MostExperts) {
     Case which = usual_case(8, 256, 16, 40);
     which.experts_per_rank = 256;
     which.dispatch.counted_by_all = counted_by_all;
-    expect_right(which, virtual_ranks(8),
-                 {routing_of(which, {40, 0, 7, 40, 40, 1, 40, 33}, moe::Skew::balanced),
-                  routing_of(which, {40, 40, 40, 40, 40, 40, 40, 40}, moe::Skew::zipf)});
+    expect_right_either_way(which, virtual_ranks(8),
+                            {routing_of(which, {40, 0, 7, 40, 40, 1, 40, 33}, moe::Skew::balanced),
+                             routing_of(which, {40, 40, 40, 40, 40, 40, 40, 40}, moe::Skew::zipf)});
   }
 }
 
@@ -216,8 +226,14 @@ TEST(MoeExchange, ReplaysOfAGraph) {
 
 TEST(MoeExchange, ReplaysOfAGraphOnTwoGpus) {
   SKIP_WITHOUT_HOPPER(2);
-  expect_right_replays(usual_case(2, 1024, 8, 2000), {0, 1}, {2000, 900});
-  expect_right_replays(usual_case(2, 7168, 8, 64), {0, 1}, {64, 64});
+  for (const bool partial_sums : {false, true}) {
+    Case many = usual_case(2, 1024, 8, 2000);
+    Case few = usual_case(2, 7168, 8, 64);
+    many.partial_sums = partial_sums;
+    few.partial_sums = partial_sums;
+    expect_right_replays(many, {0, 1}, {2000, 900});
+    expect_right_replays(few, {0, 1}, {64, 64});
+  }
 }
 
 }  // namespace

@@ -42,9 +42,10 @@ cuda::DeviceBuffer on_device(int device, std::span<const Value> values) {
 
 std::string Case::text() const {
   return fmt::format(
-      "{} ranks, hidden {}, intermediate {}, {} experts a rank, top {}, at most {} tokens, clamp {}, {} issuers", ranks,
-      problem.hidden, problem.intermediate, problem.experts_per_rank, problem.top_k, problem.most_tokens, problem.clamp,
-      plan.issuers);
+      "{} ranks, hidden {}, intermediate {}, {} experts a rank, top {}, at most {} tokens, clamp {}, {} issuers, "
+      "combine {}",
+      ranks, problem.hidden, problem.intermediate, problem.experts_per_rank, problem.top_k, problem.most_tokens,
+      problem.clamp, plan.issuers, plan.combine == moe::Combine::rows ? "rows" : "partial sums");
 }
 
 Case make_case(int ranks, std::int64_t hidden, std::int64_t intermediate, int experts_per_rank, int top_k,
@@ -70,6 +71,7 @@ Case random_case(int ranks, Random& random) {
   problem.most_tokens = random.of({1, 17, 200, random.between(1, 700)});
   problem.clamp = random.of({0.0F, 0.0F, 0.75F});
   which.plan.issuers = random.of({0, 0, 1, random.between(2, 40)});
+  which.plan.combine = random.of({moe::Combine::partial_sums, moe::Combine::rows});
   return which;
 }
 
@@ -282,10 +284,11 @@ std::string Call::complaint_about_token(int rank, std::int64_t token, const Elem
   const moe::ReferenceToken of_token{
       std::span<const std::uint16_t>(ranks_[index_of(rank)].tokens).subspan(index_of(token) * hidden, hidden),
       std::span<const std::int32_t>(routing.experts).subspan(first, choices),
-      std::span<const float>(routing.weights).subspan(first, choices)};
+      std::span<const float>(routing.weights).subspan(first, choices), rank};
   const std::vector<std::int64_t> columns =
       bench::sample(problem.hidden, 40, seed_ + bench::random_bits(seed_, index_of(token)) % 1000);
-  const moe::ReferenceResult expected = moe::layer_columns(problem, of_token, columns, weights_.host());
+  const moe::ReferenceResult expected =
+      moe::layer_columns(problem, of_token, columns, weights_.host(), case_.plan.combine);
   std::vector<float> seen;
   for (const std::int64_t column : columns) {
     seen.push_back(bench::from_bf16(result[index_of(token) * hidden + index_of(column)]));

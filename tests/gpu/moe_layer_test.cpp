@@ -201,6 +201,21 @@ std::vector<Elements> results_of(const Case& which, const std::vector<int>& devi
   return results;
 }
 
+void expect_everywhere(const Elements& expected, Case which, const moe::Routing& routing) {
+  for (const int issuers : {0, 1, 17}) {
+    SCOPED_TRACE(testing::Message() << issuers << " issuers");
+    which.plan.issuers = issuers;
+    for (const Elements& result : results_of(which, virtual_ranks(which.ranks), routing)) {
+      EXPECT_TRUE(result == expected) << which.ranks << " virtual ranks";
+    }
+    if (which.ranks == 2 && two_gpus()) {
+      for (const Elements& result : results_of(which, {0, 1}, routing)) {
+        EXPECT_TRUE(result == expected) << "two GPUs";
+      }
+    }
+  }
+}
+
 /// Whoever has the experts and however many CTAs compute.
 TEST(MoeLayer, TheSameResultInEveryRun) {
   SKIP_WITHOUT_HOPPER(1);
@@ -209,21 +224,11 @@ TEST(MoeLayer, TheSameResultInEveryRun) {
   const moe::Routing routing = routing_of(two, {400, 333}, moe::Skew::zipf);
   const moe::Routing alone{1, 16, 6, {routing.ranks[0]}};
   const Elements expected = results_of(one, {0}, alone)[0];
-  for (const int issuers : {0, 1, 17}) {
-    one.plan.issuers = issuers;
-    two.plan.issuers = issuers;
-    for (const Elements& result : results_of(one, {0}, alone)) {
-      EXPECT_TRUE(result == expected) << "one rank, " << issuers << " issuers";
-    }
-    for (const Elements& result : results_of(two, virtual_ranks(2), routing)) {
-      EXPECT_TRUE(result == expected) << "virtual ranks, " << issuers << " issuers";
-    }
-    if (two_gpus()) {
-      for (const Elements& result : results_of(two, {0, 1}, routing)) {
-        EXPECT_TRUE(result == expected) << "two GPUs, " << issuers << " issuers";
-      }
-    }
-  }
+  expect_everywhere(expected, one, alone);
+  two.plan.combine = moe::Combine::rows;
+  expect_everywhere(expected, two, routing);
+  two.plan.combine = moe::Combine::partial_sums;
+  expect_everywhere(results_of(two, virtual_ranks(2), routing)[0], two, routing);
 }
 
 // ---- graphs

@@ -102,13 +102,21 @@ TEST(BenchMoeCells, OnlyAnotherShareThanTheNaturalOneIsForced) {
 
 TEST(BenchMoeCells, VariantsComeInTheOrderInWhichTheyAreMeasured) {
   EXPECT_THAT(parse_moe_variants(all_moe_variants, 2),
-              ElementsAre("unfused", "dispatch", "linear1", "linear2", "combine"));
+              ElementsAre("unfused", "unfused_rows", "dispatch", "linear1", "linear2", "combine", "combine_rows"));
   EXPECT_THAT(parse_moe_variants("linear2,unfused,linear2", 2), ElementsAre("unfused", "linear2"));
   EXPECT_THAT(parse_moe_variants(all_moe_variants, 1), ElementsAre("unfused", "linear1", "linear2"));
   EXPECT_THAT([] { static_cast<void>(parse_moe_variants("combine", 1)); },
               ThrowsMessage<InputError>(HasSubstr("'combine' on 1 GPU")));
   EXPECT_THAT([] { static_cast<void>(parse_moe_variants("unfused,fused", 2)); },
               ThrowsMessage<InputError>(HasSubstr("'fused'")));
+}
+
+TEST(BenchMoeCells, VariantsSayWhatCrosses) {
+  EXPECT_EQ(combine_of("unfused"),
+            moe::make_plan(problem_of({moe::find_shape("GLM-5"), 64, moe::Skew::zipf, {1, 2}, 2}), 2, 132).combine);
+  EXPECT_EQ(combine_of("combine"), combine_of("unfused"));
+  EXPECT_EQ(combine_of("unfused_rows"), moe::Combine::rows);
+  EXPECT_EQ(combine_of("combine_rows"), moe::Combine::rows);
 }
 
 }  // namespace

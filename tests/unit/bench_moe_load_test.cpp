@@ -24,20 +24,24 @@ TEST(BenchMoeLoad, CountsTheRankThatHasMost) {
   const MoeLoad load = load_of(small_cell(), small_routing());
   EXPECT_EQ(load.rows, 8);                     // on rank 1
   EXPECT_EQ(load.dispatch_bytes, 3 * 64 * 2);  // rank 0: each of its tokens once, though one of them is needed twice
-  EXPECT_EQ(load.combine_bytes, 4 * 64 * 2);   // rank 1: each choice of rank 0's tokens
+  EXPECT_EQ(load.combine_bytes, 3 * 64 * 2);   // rank 1: each token of rank 0
+  EXPECT_EQ(load.combine_rows_bytes, 4 * 64 * 2);  // rank 1: each choice of rank 0's tokens
   EXPECT_EQ(remote_bytes("dispatch", load), load.dispatch_bytes);
   EXPECT_EQ(remote_bytes("combine", load), load.combine_bytes);
+  EXPECT_EQ(remote_bytes("combine_rows", load), load.combine_rows_bytes);
   EXPECT_EQ(remote_bytes("unfused", load), 0);
 }
 
 TEST(BenchMoeLoad, VariantsCountWhatTheyCompute) {
   const MoeCell cell = small_cell();
-  const MoeLoad load{10, 0, 0};
+  const MoeLoad load{10, 0, 0, 0};
   EXPECT_DOUBLE_EQ(operations_of_rank(cell, "linear1", load), 2.0 * 10 * 64 * 256);
   EXPECT_DOUBLE_EQ(operations_of_rank(cell, "linear2", load), 2.0 * 10 * 128 * 64);
   EXPECT_DOUBLE_EQ(operations_of_rank(cell, "unfused", load), 6.0 * 10 * 64 * 128);
+  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "unfused_rows", load), 6.0 * 10 * 64 * 128);
   EXPECT_EQ(operations_of_rank(cell, "dispatch", load), 0);
   EXPECT_EQ(operations_of_rank(cell, "combine", load), 0);
+  EXPECT_EQ(operations_of_rank(cell, "combine_rows", load), 0);
 }
 
 template <typename Value>

@@ -15,7 +15,7 @@ MoeCell cell_of(const char* shape = "GLM-5") { return {moe::find_shape(shape), 8
 MoeRow row_of(const char* variant, std::vector<double> trials_us, MoeCell cell = cell_of()) {
   MoeRow row;
   row.cell = cell;
-  row.load = {65536, 90'000'000, 400'000'000};
+  row.load = {65536, 90'000'000, 100'000'000, 400'000'000};
   row.times = {variant, 20, 810.0, std::move(trials_us)};
   row.l2 = "tokens rotate over 2 sets";
   return row;
@@ -29,13 +29,17 @@ TEST(BenchMoeRows, LayerIsComparedWithItsParts) {
                            row_of("dispatch", {100, 200, 100, 200, 100, 200, 100}),
                            row_of("linear1", {500, 1000, 500, 1000, 500, 1000, 500}),
                            row_of("linear2", {300, 600, 300, 600, 300, 600, 300}),
-                           row_of("combine", {100, 200, 100, 200, 100, 200, 100})};
+                           row_of("combine", {100, 200, 100, 200, 100, 200, 100}),
+                           row_of("unfused_rows", {2400, 4800, 2400, 4800, 2400, 4800, 2400}),
+                           row_of("combine_rows", {1100, 2200, 1100, 2200, 1100, 2200, 1100})};
   add_ratios(rows);
+  EXPECT_DOUBLE_EQ(rows[5].ratio->ratio, 3);
+  EXPECT_DOUBLE_EQ(rows[5].parts_ratio->ratio, 1.2);
   EXPECT_DOUBLE_EQ(rows[0].ratio->ratio, 1.5);
   EXPECT_DOUBLE_EQ(rows[0].ratio->low, 1.5);
   EXPECT_DOUBLE_EQ(rows[0].parts_ratio->ratio, 1.2);
   EXPECT_DOUBLE_EQ(rows[0].parts_ratio->high, 1.2);
-  for (std::size_t part = 1; part < rows.size(); ++part) {
+  for (const std::size_t part : std::vector<std::size_t>{1, 2, 3, 4, 6}) {
     EXPECT_FALSE(rows[part].ratio || rows[part].parts_ratio) << part;
   }
 }
@@ -52,13 +56,15 @@ TEST(BenchMoeRows, PartsThatAreNotThereAreNotComparedWith) {
 
 TEST(BenchMoeRows, ExchangesHaveTheirShareOfTheDrainRate) {
   std::vector<MoeRow> rows{row_of("unfused", steady(1200)), row_of("dispatch", steady(300)),
-                           row_of("combine", steady(1000))};
+                           row_of("combine", steady(500)), row_of("combine_rows", steady(1000))};
   EXPECT_DOUBLE_EQ(gb_per_s(rows[1]), 300);
-  EXPECT_DOUBLE_EQ(gb_per_s(rows[2]), 400);
+  EXPECT_DOUBLE_EQ(gb_per_s(rows[2]), 200);
+  EXPECT_DOUBLE_EQ(gb_per_s(rows[3]), 400);
   add_drain_shares(rows, 400);
   EXPECT_FALSE(rows[0].drain_share);
   EXPECT_DOUBLE_EQ(*rows[1].drain_share, 0.75);
-  EXPECT_DOUBLE_EQ(*rows[2].drain_share, 1);
+  EXPECT_DOUBLE_EQ(*rows[2].drain_share, 0.5);
+  EXPECT_DOUBLE_EQ(*rows[3].drain_share, 1);
 }
 
 TEST(BenchMoeRows, RowSaysWhatTheSchemaAsksFor) {

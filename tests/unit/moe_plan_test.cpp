@@ -52,6 +52,9 @@ TEST(MoePlan, RefusesWhatBreaksARule) {
   Plan plan;
   plan.schedule = static_cast<Schedule>(9);
   EXPECT_THAT(refusal([&] { static_cast<void>(complete_plan(valid(), plan, 2, 132)); }), HasSubstr("schedule is 9"));
+  plan = {};
+  plan.combine = static_cast<Combine>(7);
+  EXPECT_THAT(refusal([&] { static_cast<void>(complete_plan(valid(), plan, 2, 132)); }), HasSubstr("combine is 7"));
   Problem problem = valid();
   problem.hidden = 100;
   EXPECT_THAT(refusal([&] { static_cast<void>(make_plan(problem, 2, 132)); }), HasSubstr("hidden is 100"));

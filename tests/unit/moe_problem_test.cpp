@@ -221,6 +221,7 @@ TEST(MoeProblem, StatementsDifferWhereRanksMustAgree) {
     EXPECT_TRUE(statements.insert(statement(problem, plan)).second) << statement(problem, plan);
   }
   EXPECT_TRUE(statements.insert(statement(valid(), Plan{Schedule::unfused, 66})).second);
+  EXPECT_TRUE(statements.insert(statement(valid(), Plan{Schedule::unfused, 0, Combine::rows})).second);
 }
 
 }  // namespace

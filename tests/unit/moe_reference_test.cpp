@@ -89,15 +89,16 @@ TEST(MoeReference, SmallLayerByHand) {
   // Expert 0: gate 0 gives nothing. Expert 1: gate -2, up 5.
   const std::vector<std::int32_t> experts{1, 0};
   const std::vector<float> router_weights{0.5F, 0.25F};
-  const ReferenceResult result =
-      layer_columns(layer.problem, {token, experts, router_weights}, both_columns, layer.weights(), Rounding::none);
+  const ReferenceResult result = layer_columns(layer.problem, {token, experts, router_weights}, both_columns,
+                                               layer.weights(), Combine::rows, Rounding::none);
   const double activated = 0.5 * silu(-2) * 5;
   EXPECT_NEAR(result.expected[0], activated * 0.25, 1e-12);
   EXPECT_NEAR(result.expected[1], activated * 4, 1e-12);
   // A row's rounding, and that of its only term, of the same size.
   EXPECT_NEAR(result.spread[1], std::sqrt(2.0) * std::abs(activated) * 4, 1e-12);
-  const ReferenceResult one = layer_columns(layer.problem, {token, experts, router_weights},
-                                            std::vector<std::int64_t>{1}, layer.weights(), Rounding::none);
+  const ReferenceResult one =
+      layer_columns(layer.problem, {token, experts, router_weights}, std::vector<std::int64_t>{1}, layer.weights(),
+                    Combine::rows, Rounding::none);
   EXPECT_THAT(one.expected, ElementsAre(result.expected[1])) << "columns can be asked for alone";
 }
 
@@ -114,7 +115,7 @@ TEST(MoeReference, RoundsWhereKernelsDo) {
   const std::vector<std::int32_t> experts{0, 1};
   const std::vector<float> router_weights{0.7F, 0.3F};
   const ReferenceResult result =
-      layer_columns(layer.problem, {token, experts, router_weights}, both_columns, layer.weights());
+      layer_columns(layer.problem, {token, experts, router_weights}, both_columns, layer.weights(), Combine::rows);
   const double other = rounded(static_cast<double>(0.3F) * silu(-1) * 4);
   EXPECT_EQ(result.expected[0], rounded(rounded(exact) + rounded(other * 0.25)));
   EXPECT_EQ(result.expected[1], rounded(rounded(exact) * -2 + rounded(other * 4)));
@@ -125,7 +126,8 @@ TEST(MoeReference, ChoicesWithoutExpertTakeNoPart) {
   const std::vector<std::uint16_t> token = bf16({1, 1});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto result_of = [&](const std::vector<std::int32_t>& experts, const std::vector<float>& router_weights) {
-    return layer_columns(layer.problem, {token, experts, router_weights}, both_columns, layer.weights()).expected;
+    return layer_columns(layer.problem, {token, experts, router_weights}, both_columns, layer.weights(), Combine::rows)
+        .expected;
   };
   EXPECT_EQ(result_of({-1, 1, -1}, {nan, 0.5F, nan}), result_of({1}, {0.5F}));
   EXPECT_THAT(result_of({-1, -1}, {nan, nan}), ElementsAre(0, 0));
@@ -156,11 +158,46 @@ TEST(MoeReference, LayerAddsInTheOrderOfChoicesInFp32) {
   const std::vector<float> ones{1, 1, 1};
   const std::vector<std::int64_t> column{0};
   const auto result_of = [&](const std::vector<std::int32_t>& experts, Rounding rounding) {
-    return layer_columns(layer.problem, {token, experts, ones}, column, layer.weights(), rounding).expected.front();
+    return layer_columns(layer.problem, {token, experts, ones}, column, layer.weights(), Combine::rows, rounding)
+        .expected.front();
   };
   EXPECT_EQ(result_of({0, 1, 2}, Rounding::as_kernels), 0);
   EXPECT_EQ(result_of({0, 2, 1}, Rounding::as_kernels), 1);
   EXPECT_EQ(result_of({0, 1, 2}, Rounding::none), 1);
+}
+
+/// Rows of 256, 1, 1, 1 and -256: 257 is no bf16.
+TEST(MoeReference, PartialSumsAreRoundedAndStandWhereTheirFirstRowWould) {
+  Layer layer(1, 1, 5);
+  layer.gate = bf16({64, 64, 64, 64, 64});
+  layer.up = bf16({1, 1, 1, 1, 1});
+  layer.linear2 = bf16({4, 0.015625F, 0.015625F, 0.015625F, -4});
+  layer.problem.experts_per_rank = 2;  // ranks have 256 and 1, 1 and 1, -256
+  const std::vector<std::uint16_t> token = bf16({1});
+  const std::vector<std::int64_t> column{0};
+  const auto result_on = [&](int rank, const std::vector<std::int32_t>& experts, Combine combine, Rounding rounding) {
+    const std::vector<float> weights(experts.size(), 1);
+    return layer_columns(layer.problem, {token, experts, weights, rank}, column, layer.weights(), combine, rounding);
+  };
+  const auto sum_on = [&](int rank, const std::vector<std::int32_t>& experts) {
+    return result_on(rank, experts, Combine::partial_sums, Rounding::as_kernels).expected.front();
+  };
+  const std::vector<std::int32_t> all{0, 1, 2, 3, 4};
+  EXPECT_EQ(result_on(1, all, Combine::rows, Rounding::as_kernels).expected.front(), 3);
+  EXPECT_EQ(sum_on(0, all), 3) << "256 + 1 in fp32, 1 + 1 and -256 as they came";
+  EXPECT_EQ(sum_on(1, all), 2) << "256 + 1 has become 256";
+  EXPECT_EQ(sum_on(2, all), 2);
+  EXPECT_EQ(result_on(2, all, Combine::partial_sums, Rounding::none).expected.front(), 3);
+  // 2^24 + 1 is no fp32 number. 2^24 of rank 0, 1 and 1 of rank 1, -2^24 of rank 2.
+  layer.linear2 = bf16({262144, 0, 0.015625F, 0.015625F, -262144});
+  EXPECT_EQ(sum_on(0, {0, 2, 4, 3}), 2) << "2^24 and then 2";
+  EXPECT_EQ(sum_on(1, {0, 2, 4, 3}), 1) << "its own rows one by one: 2^24 and then 1, which is lost";
+  // What is rounded once more counts in the spread: two rows of 1, their terms, and the sum of 2.
+  const double terms_and_rows = 4;
+  EXPECT_DOUBLE_EQ(result_on(1, {2, 3}, Combine::partial_sums, Rounding::none).spread.front(),
+                   std::sqrt(terms_and_rows));
+  EXPECT_DOUBLE_EQ(result_on(0, {2, 3}, Combine::partial_sums, Rounding::none).spread.front(),
+                   std::sqrt(terms_and_rows + 4));
 }
 
 TEST(MoeReference, BadSizesAreMistakes) {
@@ -170,9 +207,11 @@ TEST(MoeReference, BadSizesAreMistakes) {
   const std::vector<std::int32_t> experts{1, 0};
   const std::vector<float> one{1};
   const std::vector<float> two{1, 1};
-  EXPECT_THROW(static_cast<void>(layer_columns(layer.problem, {token, experts, one}, both_columns, layer.weights())),
+  EXPECT_THROW(static_cast<void>(
+                   layer_columns(layer.problem, {token, experts, one}, both_columns, layer.weights(), Combine::rows)),
                std::logic_error);
-  EXPECT_THROW(static_cast<void>(layer_columns(layer.problem, {longer, experts, two}, both_columns, layer.weights())),
+  EXPECT_THROW(static_cast<void>(
+                   layer_columns(layer.problem, {longer, experts, two}, both_columns, layer.weights(), Combine::rows)),
                std::logic_error);
   EXPECT_THROW(static_cast<void>(combine_rows(longer, 2)), std::logic_error);
   EXPECT_THROW(static_cast<void>(combine_rows(longer, 0)), std::logic_error);
@@ -238,8 +277,8 @@ TEST(MoeReference, RoundingIsAllowedAndMistakesAreNot) {
   for (std::uint64_t seed = 10; seed < 14; ++seed) {
     const std::vector<std::uint16_t> token = bench::normal_pattern(192, 1, seed);
     for (const Rounding rounding : {Rounding::as_kernels, Rounding::none}) {
-      const ReferenceResult reference =
-          layer_columns(layer.problem, {token, experts, router_weights}, columns, layer.weights(), rounding);
+      const ReferenceResult reference = layer_columns(layer.problem, {token, experts, router_weights}, columns,
+                                                      layer.weights(), Combine::rows, rounding);
       const auto error_with = [&](const Deviation& deviation) {
         return largest_error(computed(layer, token, experts, router_weights, deviation), reference);
       };

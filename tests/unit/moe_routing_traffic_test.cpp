@@ -53,6 +53,8 @@ TEST(MoeRouting, TwoRanksReturnAsManyRowsAsEight) {
   const Traffic of_two = traffic_of(make_routing(request_of(32, 8, {128, 128}, Skew::balanced, Share{7, 8})), 1);
   EXPECT_EQ(of_eight.returned, 128 * 7);
   EXPECT_EQ(of_two.returned, 128 * 7);
+  EXPECT_EQ(of_two.partial_sums, 128);
+  EXPECT_EQ(of_eight.partial_sums, of_eight.returned) << "experts of a token are on different ranks";
   EXPECT_EQ(of_two.copies, 128);  // one for each token, whatever number of its experts is there
   EXPECT_EQ(of_eight.copies, 128 * 7);
 }
@@ -98,11 +100,13 @@ TEST(MoeRoutingCounts, ByHand) {
   EXPECT_EQ(first.remote, 3);
   EXPECT_EQ(first.copies, 2) << "token 1 needs rank 1 twice";
   EXPECT_EQ(first.returned, 1);
+  EXPECT_EQ(first.partial_sums, 1);
   const Traffic second = traffic_of(routing, 1);
   EXPECT_EQ(second.choices, 2);
   EXPECT_EQ(second.remote, 1);
   EXPECT_EQ(second.copies, 1);
   EXPECT_EQ(second.returned, 3);
+  EXPECT_EQ(second.partial_sums, 2) << "two choices of token 1 are one row";
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "bench/cuda/cell_run.hpp"
@@ -14,8 +13,6 @@
 namespace xstage::bench {
 
 namespace {
-
-constexpr const char* verified = "unfused";
 
 /// What lives as long as the run.
 struct Machine {
@@ -58,27 +55,33 @@ class CellRun {
     return rows;
   }
 
-  /// What one more trial of the layer leaves behind is looked at, so that it is the timed graph that is verified. A row
-  /// with wrong results is taken out. False if there is one.
+  /// What one more trial of each layer leaves behind is looked at, so that it is the timed graph that is verified. A
+  /// row with wrong results is taken out. False if there is one.
   bool verify(std::vector<MoeRow>& rows) {
-    const auto captured = std::find_if(captured_.begin(), captured_.end(),
-                                       [](const CapturedVariant& variant) { return variant.name() == verified; });
-    if (captured == captured_.end()) {
-      return true;
-    }
-    variants_.poison_output();
-    static_cast<void>(captured->run_trial(machine_.ranks, machine_.gate));
-    const double error = largest_error(resources_, MoeOperands::set_of(captured->replays() - 1));
-    const bool right = error <= most_roundings;
-    observer_.note(fmt::format("{} {}: {}", cell_name(cell_), verified, verdict_text(right, error)));
-    set_largest_error(rows, verified, error);
-    if (!right) {
-      std::erase_if(rows, [](const MoeRow& row) { return row.times.variant == verified; });
+    bool right = true;
+    for (CapturedVariant& variant : captured_) {
+      if (is_layer(variant.name())) {
+        right = verify_layer(variant, rows) && right;
+      }
     }
     return right;
   }
 
  private:
+  bool verify_layer(CapturedVariant& layer, std::vector<MoeRow>& rows) {
+    const std::string& name = layer.name();
+    variants_.poison_output();
+    static_cast<void>(layer.run_trial(machine_.ranks, machine_.gate));
+    const double error = largest_error(resources_, MoeOperands::set_of(layer.replays() - 1), combine_of(name));
+    const bool right = error <= most_roundings;
+    observer_.note(fmt::format("{} {}: {}", cell_name(cell_), name, verdict_text(right, error)));
+    set_largest_error(rows, name, error);
+    if (!right) {
+      std::erase_if(rows, [&](const MoeRow& row) { return row.times.variant == name; });
+    }
+    return right;
+  }
+
   const MoeBenchOptions& options_;
   const MoeBenchObserver& observer_;
   Machine& machine_;

@@ -16,19 +16,17 @@ namespace {
 /// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
 constexpr std::chrono::seconds time_out{5};
 
-int issuers_of(const Ranks& ranks, const moe::Problem& problem) {
-  const int multiprocessors = kernels::multiprocessors(ranks.device(0));
-  const moe::Plan plan = moe::make_plan(problem, ranks.count(), multiprocessors);
-  return moe::complete_plan(problem, plan, ranks.count(), multiprocessors).issuers;
+moe::Plan plan_of(const Ranks& ranks, const moe::Problem& problem) {
+  return moe::make_plan(problem, ranks.count(), kernels::multiprocessors(ranks.device(0)));
 }
 
 }  // namespace
 
-MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, int issuers)
-    : exchange(heap, problem, issuers, time_out), linears(problem, exchange.rows(), exchange.most_rows(), issuers) {}
+MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan)
+    : exchange(heap, problem, plan, time_out), linears(problem, exchange.rows(), exchange.most_rows(), plan.issuers) {}
 
 MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands)
-    : operands_(operands), issuers_(issuers_of(ranks, problem_of(cell))) {
+    : operands_(operands), plan_(plan_of(ranks, problem_of(cell))) {
   const moe::Problem problem = problem_of(cell);
   std::vector<int> devices;
   devices.reserve(static_cast<std::size_t>(ranks.count()));
@@ -38,7 +36,7 @@ MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& o
   heap_ = PeerAccessHeap::create(devices, moe::heap_bytes(problem, ranks.count()));
   for (int rank = 0; rank < ranks.count(); ++rank) {
     const cuda::CurrentDevice current(ranks.device(rank));
-    of_rank_.push_back(std::make_unique<Part>(heap_->rank(rank), problem, issuers_));
+    of_rank_.push_back(std::make_unique<Part>(heap_->rank(rank), problem, plan_));
     // As MoeLayer::launch does.
     of_rank_.back()->linears.prepare(operands.linear1(rank), operands.linear2(rank), cell.tokens * problem.top_k);
   }
@@ -58,14 +56,16 @@ void MoeParts::enqueue(std::string_view part, int rank, int set, cudaStream_t st
     kernels::launch_grouped(part == "linear1" ? of_rank.linears.linear1() : of_rank.linears.linear2(), stream);
     return;
   }
-  of_rank.exchange.prepare(operands_.of_launch(rank, set), issuers_);
+  of_rank.exchange.prepare(operands_.of_launch(rank, set), plan_.issuers);
   if (part == "dispatch") {
-    kernels::launch_dispatch(of_rank.exchange.dispatch(), issuers_, stream);
+    kernels::launch_dispatch(of_rank.exchange.dispatch(), plan_.issuers, stream);
     return;
   }
   kernels::CombineLaunch combine = of_rank.exchange.combine();
   combine.enters = 1;  // no dispatch of the same call has seen all peers enter
-  kernels::launch_combine(combine, issuers_, stream);
+  combine.partial_sums = combine_of(part) == moe::Combine::partial_sums ? 1 : 0;
+  kernels::plan_combine(combine);
+  kernels::launch_combine(combine, plan_.issuers, stream);
 }
 
 void MoeParts::check() const {

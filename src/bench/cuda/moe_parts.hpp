@@ -23,7 +23,7 @@ class MoeParts {
  public:
   MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands);
 
-  /// "dispatch", "linear1", "linear2" or "combine", on the rank's device as the current one.
+  /// Any variant that is no layer, on the rank's device as the current one.
   void enqueue(std::string_view part, int rank, int set, cudaStream_t stream) const;
   void check() const;
 
@@ -31,11 +31,11 @@ class MoeParts {
   struct Part {
     kernels::LayerExchange exchange;
     kernels::LayerLinears linears;
-    Part(HeapRank& heap, const moe::Problem& problem, int issuers);
+    Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan);
   };
 
   const MoeOperands& operands_;
-  int issuers_;
+  moe::Plan plan_;
   std::optional<PeerAccessHeap> heap_;
   std::vector<std::unique_ptr<Part>> of_rank_;
 };

@@ -12,20 +12,20 @@ namespace {
 /// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
 constexpr std::chrono::seconds time_out{5};
 
-bool is_layer(const std::string& name) { return name == "unfused"; }
-
 }  // namespace
 
 MoeVariants::MoeVariants(const MoeResources& resources, const std::vector<std::string>& names) : resources_(resources) {
-  if (std::any_of(names.begin(), names.end(), is_layer)) {
-    make_layers();
+  for (const std::string& name : names) {
+    if (is_layer(name)) {
+      make_layer(name);
+    }
   }
   if (!std::all_of(names.begin(), names.end(), is_layer)) {
     parts_ = std::make_unique<MoeParts>(resources.ranks, resources.cell, resources.operands);
   }
 }
 
-void MoeVariants::make_layers() {
+void MoeVariants::make_layer(const std::string& name) {
   std::vector<int> devices;
   devices.reserve(static_cast<std::size_t>(resources_.ranks.count()));
   for (int rank = 0; rank < resources_.ranks.count(); ++rank) {
@@ -33,17 +33,25 @@ void MoeVariants::make_layers() {
   }
   const int world = resources_.ranks.count();
   const moe::Problem problem = problem_of(resources_.cell);
-  const moe::Plan plan = moe::make_plan(problem, world, kernels::multiprocessors(devices.front()));
-  heap_ = PeerAccessHeap::create(devices, moe::heap_bytes(problem, world));
+  moe::Plan plan = moe::make_plan(problem, world, kernels::multiprocessors(devices.front()));
+  plan.combine = combine_of(name);
+  auto made = std::make_unique<Layer>();
+  made->name = name;
+  made->heap = PeerAccessHeap::create(devices, moe::heap_bytes(problem, world));
   for (int rank = 0; rank < world; ++rank) {
-    layers_.push_back(std::make_unique<MoeLayer>(heap_->rank(rank), problem, plan, time_out));
+    made->of_rank.push_back(std::make_unique<MoeLayer>(made->heap->rank(rank), problem, plan, time_out));
   }
+  layers_.push_back(std::move(made));
+}
+
+const MoeVariants::Layer& MoeVariants::layer(const std::string& name) const {
+  return **std::find_if(layers_.begin(), layers_.end(), [&](const auto& made) { return made->name == name; });
 }
 
 void MoeVariants::enqueue(const std::string& name, int rank, int call, cudaStream_t stream) const {
   const int set = MoeOperands::set_of(call);
   if (is_layer(name)) {
-    layers_[static_cast<std::size_t>(rank)]->launch(resources_.operands.of_launch(rank, set), stream);
+    layer(name).of_rank[static_cast<std::size_t>(rank)]->launch(resources_.operands.of_launch(rank, set), stream);
   } else {
     parts_->enqueue(name, rank, set, stream);
   }
@@ -51,7 +59,8 @@ void MoeVariants::enqueue(const std::string& name, int rank, int call, cudaStrea
 
 void MoeVariants::check(const std::string& name) const {
   if (is_layer(name)) {
-    std::for_each(layers_.begin(), layers_.end(), [](const auto& layer) { layer->check(); });
+    const auto& ranks = layer(name).of_rank;
+    std::for_each(ranks.begin(), ranks.end(), [](const auto& handle) { handle->check(); });
   } else {
     parts_->check();
   }

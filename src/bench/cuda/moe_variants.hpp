@@ -34,13 +34,19 @@ class MoeVariants {
   void poison_output() const;
 
  private:
-  void make_layers();
+  /// The handles of a layer on all ranks, in a heap of their own.
+  struct Layer {
+    std::string name;
+    std::optional<PeerAccessHeap> heap;
+    std::vector<std::unique_ptr<MoeLayer>> of_rank;
+  };
+  void make_layer(const std::string& name);
+  [[nodiscard]] const Layer& layer(const std::string& name) const;
   void enqueue(const std::string& name, int rank, int call, cudaStream_t stream) const;
   void check(const std::string& name) const;
 
   MoeResources resources_;
-  std::optional<PeerAccessHeap> heap_;             // of the layers
-  std::vector<std::unique_ptr<MoeLayer>> layers_;  // [rank]
+  std::vector<std::unique_ptr<Layer>> layers_;
   std::unique_ptr<MoeParts> parts_;
 };
 

@@ -70,7 +70,7 @@ class WeightsOnDevice {
 };
 
 double error_of_token(const MoeResources& resources, const moe::ExpertWeights& weights, int rank, std::int64_t token,
-                      int set) {
+                      int set, moe::Combine combine) {
   const MoeCell& cell = resources.cell;
   const std::size_t hidden = size_of(cell.shape.hidden);
   const std::size_t top_k = size_of(cell.shape.top_k);
@@ -82,23 +82,23 @@ double error_of_token(const MoeResources& resources, const moe::ExpertWeights& w
   const std::vector<std::int64_t> columns =
       sample(cell.shape.hidden, columns_of_a_token, static_cast<std::uint64_t>(token) + 1000);
   const moe::ReferenceToken reference{input, std::span(routing.experts).subspan(size_of(token) * top_k, top_k),
-                                      std::span(routing.weights).subspan(size_of(token) * top_k, top_k)};
+                                      std::span(routing.weights).subspan(size_of(token) * top_k, top_k), rank};
   std::vector<float> results(columns.size());
   std::transform(columns.begin(), columns.end(), results.begin(),
                  [&](std::int64_t column) { return from_bf16(output[size_of(column)]); });
-  return moe::largest_error(results, moe::layer_columns(problem_of(cell), reference, columns, weights));
+  return moe::largest_error(results, moe::layer_columns(problem_of(cell), reference, columns, weights, combine));
 }
 
 }  // namespace
 
 /// A thread for each token: each reads back and multiplies the weights of all its experts.
-double largest_error(const MoeResources& resources, int set) {
+double largest_error(const MoeResources& resources, int set, moe::Combine combine) {
   std::vector<std::future<double>> errors;
   for (int rank = 0; rank < resources.cell.ranks; ++rank) {
     for (const std::int64_t token : sample(resources.cell.tokens, tokens_of_a_rank, static_cast<std::uint64_t>(rank))) {
-      errors.push_back(std::async(std::launch::async, [&resources, rank, token, set] {
+      errors.push_back(std::async(std::launch::async, [&resources, rank, token, set, combine] {
         WeightsOnDevice weights(resources);
-        return error_of_token(resources, weights.get(), rank, token, set);
+        return error_of_token(resources, weights.get(), rank, token, set, combine);
       }));
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Looks at what `unfused` leaves behind.
+// Looks at what a layer leaves behind.
 
 #include "bench/cuda/moe_variants.hpp"
 
@@ -7,6 +7,6 @@ namespace xstage::bench {
 
 /// Largest error of the last call, in roundings of bf16, on a sample of columns of a sample of tokens of every rank,
 /// against the layer in double (moe/reference.hpp). `set`: the tokens of that call.
-[[nodiscard]] double largest_error(const MoeResources& resources, int set);
+[[nodiscard]] double largest_error(const MoeResources& resources, int set, moe::Combine combine);
 
 }  // namespace xstage::bench

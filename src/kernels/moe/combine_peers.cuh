@@ -16,7 +16,11 @@ struct PeerPart {
 class CombinePeers {
  public:
   __device__ CombinePeers(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks)
-      : launch_(launch), exchange_(launch.exchange), call_(launch.exchange.call, block), block_(block), blocks_(blocks) {}
+      : launch_(launch),
+        exchange_(launch.exchange),
+        call_(launch.exchange.call, block),
+        block_(block),
+        blocks_(blocks) {}
 
   /// Whether their slots are free: they have entered this call, or a dispatch before it that nobody gave up.
   [[nodiscard]] __device__ bool may_store(std::uint32_t epoch) const {

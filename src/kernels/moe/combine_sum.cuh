@@ -1,6 +1,7 @@
 #pragma once
-// Warps that add up a token's rows, in the order of its choices. Rows of this rank's own experts are read where Linear-2
-// left them, those of peers from the slots into which they came. A peer's partial sum stands where its first row would.
+// Warps that add up a token's rows, in the order of its choices. Rows of this rank's own experts are read where
+// Linear-2 left them, those of peers from the slots into which they came. A peer's partial sum stands where its first
+// row would.
 
 #include "kernels/moe/combine_add.cuh"
 

@@ -35,7 +35,7 @@ cuda::DeviceBuffer elements(int device, std::int64_t count, const char* purpose)
 
 void LayerExchange::FreeReport::operator()(RoutingReport* report) const { static_cast<void>(cudaFreeHost(report)); }
 
-LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, int most_blocks,
+LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan,
                              std::chrono::microseconds time_out)
     : problem_(problem),
       most_rows_(moe::most_rows(problem, heap.world())),
@@ -47,9 +47,9 @@ LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, int mo
   slots_ = call_.take("slots", sections.slots);
   call_.finish_setup();
   const cuda::CurrentDevice current(heap.device());
-  take_own_buffers(most_blocks);
+  take_own_buffers(plan.issuers);
   report_.reset(make_report());
-  fill_launches();
+  fill_launches(plan.combine);
   load_dispatch();
   load_combine();
 }
@@ -89,7 +89,7 @@ void LayerExchange::fill_exchange(MoeExchange& exchange) const {
                    origins_.as<MoeOrigin>()};
 }
 
-void LayerExchange::fill_launches() {
+void LayerExchange::fill_launches(moe::Combine combine) {
   fill_exchange(dispatch_.exchange);
   fill_exchange(combine_.exchange);
   const PeerView tokens = heap().view(tokens_);
@@ -102,6 +102,7 @@ void LayerExchange::fill_launches() {
   }
   dispatch_.block_counts = block_counts_.as<std::uint32_t>();
   dispatch_.report = report_.get();
+  combine_.partial_sums = combine == moe::Combine::partial_sums ? 1 : 0;
   combine_.enters = 0;  // the dispatch of the same call has seen all peers enter
   combine_.overlaps = 1;
   plan_dispatch(dispatch_);

@@ -15,8 +15,8 @@ namespace xstage::kernels {
 
 class LayerExchange {
  public:
-  /// Collective. The problem breaks no rule; `most_blocks`: CTAs of a launch at most.
-  LayerExchange(HeapRank& heap, const moe::Problem& problem, int most_blocks, std::chrono::microseconds time_out);
+  /// Collective. Neither problem nor plan breaks a rule, and the plan is complete.
+  LayerExchange(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan, std::chrono::microseconds time_out);
 
   /// Before each launch, of so many CTAs. Throws what check() throws.
   void prepare(const moe::Operands& operands, int blocks);
@@ -40,7 +40,7 @@ class LayerExchange {
   };
   void take_own_buffers(int most_blocks);
   void fill_exchange(MoeExchange& exchange) const;
-  void fill_launches();
+  void fill_launches(moe::Combine combine);
 
   moe::Problem problem_;
   std::int64_t most_rows_;

@@ -20,7 +20,9 @@ inline constexpr std::int32_t most_moe_stores_under_way = 4;
 struct MoeRoute {
   static constexpr std::int32_t none = -1;  // no expert of this rank
   /// Only in the table of the token's own rank: an expert of that peer.
-  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::int32_t elsewhere(std::int32_t peer) { return none - 1 - peer; }
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::int32_t elsewhere(std::int32_t peer) {
+    return none - 1 - peer;
+  }
   std::int32_t row;
   float weight;
 };

@@ -27,7 +27,7 @@ class MoeLayer::State {
   State(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan, std::chrono::microseconds time_out)
       : problem_(checked(problem, heap)),
         plan_(agreed_plan(problem, plan, heap)),
-        exchange_(heap, problem, plan_.issuers, time_out),
+        exchange_(heap, problem, plan_, time_out),
         linears_(make_linears()) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
