@@ -25,7 +25,7 @@ TEST(BenchMoeCommand, FilesMustBeDifferentOnes) {
 
 TEST(BenchMoeCommand, HelpListsItsOptions) {
   bench_moe.expect_help({"--shapes", "--tokens", "--routing", "--remote-share", "--variants", "--platform",
-                         "--write-routing", "unfused,dispatch,linear1,linear2,combine"});
+                         "--write-routing", bench::all_moe_variants});
 }
 
 TEST(BenchMoeCommand, RoutingsAreWrittenWithoutAnyGpu) {
