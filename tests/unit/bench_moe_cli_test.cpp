@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/moe_cells.hpp"
 #include "unit/bench_cli_support.hpp"
 
 namespace xstage::cli {
