@@ -31,6 +31,7 @@ struct Layer {
   Layer(std::int64_t hidden, std::int64_t intermediate, int experts) {
     problem.hidden = hidden;
     problem.intermediate = intermediate;
+    problem.experts_per_rank = experts;
     const auto count = static_cast<std::size_t>(experts * hidden * intermediate);
     const double deviation = 1 / std::sqrt(static_cast<double>(hidden));
     gate = bench::normal_pattern(count, deviation, 1);
