@@ -183,8 +183,10 @@ std::vector<std::string> parse_moe_variants(std::string_view text, int ranks) {
 bool is_layer(std::string_view variant) { return variant == "unfused" || variant == "unfused_rows"; }
 
 bool is_exchange(std::string_view variant) {
-  return variant == "dispatch" || variant == "combine" || variant == "combine_rows";
+  return variant == "dispatch" || variant == "combine" || variant == "combine_rows" || is_local_twin(variant);
 }
+
+bool is_local_twin(std::string_view variant) { return variant == "dispatch_local" || variant == "combine_local"; }
 
 moe::Combine combine_of(std::string_view variant) {
   return variant == "unfused_rows" || variant == "combine_rows" ? moe::Combine::rows : moe::Plan{}.combine;

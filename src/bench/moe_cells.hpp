@@ -48,13 +48,18 @@ struct MoeChoice {
 /// if one rank alone has none of them.
 [[nodiscard]] std::vector<std::string> parse_moe_variants(std::string_view text, int ranks);
 /// All of them, as for --variants.
-inline constexpr const char* all_moe_variants = "unfused,unfused_rows,dispatch,linear1,linear2,combine,combine_rows";
+inline constexpr const char* all_moe_variants =
+    "unfused,unfused_rows,dispatch,linear1,linear2,combine,combine_rows,dispatch_local,combine_local";
 
 /// Whether a variant is the layer: `unfused` and `unfused_rows`.
 [[nodiscard]] bool is_layer(std::string_view variant);
 
-/// Whether a variant does nothing but move rows between ranks: `dispatch`, `combine` and `combine_rows`.
+/// Whether a variant does nothing but move rows between ranks: `dispatch`, `combine` and `combine_rows`, and the twins
+/// of the former two.
 [[nodiscard]] bool is_exchange(std::string_view variant);
+
+/// Whether it is an exchange whose rows for peers stay in the rank's own memory: `dispatch_local` and `combine_local`.
+[[nodiscard]] bool is_local_twin(std::string_view variant);
 
 /// Of a layer, or of combine alone: what crosses. As the plan has it, or each choice's row.
 [[nodiscard]] moe::Combine combine_of(std::string_view variant);

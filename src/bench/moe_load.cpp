@@ -68,10 +68,10 @@ double operations_of_rank(const MoeCell& cell, std::string_view variant, const M
 }
 
 std::int64_t remote_bytes(std::string_view variant, const MoeLoad& load) {
-  if (variant == "dispatch") {
+  if (variant == "dispatch" || variant == "dispatch_local") {
     return load.dispatch_bytes;
   }
-  if (variant == "combine") {
+  if (variant == "combine" || variant == "combine_local") {
     return load.combine_bytes;
   }
   return variant == "combine_rows" ? load.combine_rows_bytes : 0;

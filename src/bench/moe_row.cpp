@@ -57,7 +57,7 @@ void add_ratios(std::vector<MoeRow>& rows_of_cell) {
 
 void add_drain_shares(std::vector<MoeRow>& rows_of_cell, double drain_gb_per_s) {
   for (MoeRow& row : rows_of_cell) {
-    if (is_exchange(row.times.variant)) {
+    if (is_exchange(row.times.variant) && !is_local_twin(row.times.variant)) {
       row.drain_share = gb_per_s(row) / drain_gb_per_s;
     }
   }

@@ -22,7 +22,7 @@ struct MoeRow {
   // Of layers only.
   std::optional<PairedRatio> ratio;        // time against linear1 + linear2: all that is not computing is on top
   std::optional<PairedRatio> parts_ratio;  // time against dispatch + linear1 + linear2 + its own combine
-  /// Of exchanges, where R is known: gb_per_s / R.
+  /// Of exchanges with peers, where R is known: gb_per_s / R.
   std::optional<double> drain_share;
   /// --verify: largest error of sampled elements in units of bf16's rounding.
   std::optional<double> largest_error;

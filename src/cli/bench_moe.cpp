@@ -49,12 +49,12 @@ std::string ratio_text(const bench::MoeRow& row) {
 }
 
 std::string heading(int ranks) {
-  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<12} {:>9}  {}\n", fmt::format("shape, R={}", ranks), "tokens",
+  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<14} {:>9}  {}\n", fmt::format("shape, R={}", ranks), "tokens",
                      "routing", "remote", "variant", "us", "rate");
 }
 
 std::string line_of(const bench::MoeRow& row) {
-  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<12} {:>9.1f}  {}{}\n", row.cell.shape.name, row.cell.tokens,
+  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<14} {:>9.1f}  {}{}\n", row.cell.shape.name, row.cell.tokens,
                      bench::routing_name(row.cell.skew), bench::share_text(row.cell.remote_share), row.times.variant,
                      bench::microseconds(row), rate_text(row), ratio_text(row));
 }
@@ -66,7 +66,8 @@ Json document(const NodeDescription& node, const bench::MoeBenchOptions& run, co
       "of a cell's variants alternate, each after a rest of 15 ms; one_shot_us: one call from rest, until results are "
       "complete on every rank";
   json["rates"] =
-      "tflops: of the rank with most rows; remote_bytes, gb_per_s: rows that leave the rank with most of them";
+      "tflops: of the rank with most rows; remote_bytes, gb_per_s: rows that leave the rank with most of them, or of "
+      "a local twin would";
   json["ratios"] =
       "of time, medians over rounds with their 95% sign-test intervals: `ratio` to linear1 + linear2, `parts_ratio` to "
       "dispatch + linear1 + linear2 + combine, of `unfused_rows` + combine_rows";

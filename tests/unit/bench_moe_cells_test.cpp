@@ -102,7 +102,8 @@ TEST(BenchMoeCells, OnlyAnotherShareThanTheNaturalOneIsForced) {
 
 TEST(BenchMoeCells, VariantsComeInTheOrderInWhichTheyAreMeasured) {
   EXPECT_THAT(parse_moe_variants(all_moe_variants, 2),
-              ElementsAre("unfused", "unfused_rows", "dispatch", "linear1", "linear2", "combine", "combine_rows"));
+              ElementsAre("unfused", "unfused_rows", "dispatch", "linear1", "linear2", "combine", "combine_rows",
+                          "dispatch_local", "combine_local"));
   EXPECT_THAT(parse_moe_variants("linear2,unfused,linear2", 2), ElementsAre("unfused", "linear2"));
   EXPECT_THAT(parse_moe_variants(all_moe_variants, 1), ElementsAre("unfused", "linear1", "linear2"));
   EXPECT_THAT([] { static_cast<void>(parse_moe_variants("combine", 1)); },
@@ -117,6 +118,7 @@ TEST(BenchMoeCells, VariantsSayWhatCrosses) {
   EXPECT_EQ(combine_of("combine"), combine_of("unfused"));
   EXPECT_EQ(combine_of("unfused_rows"), moe::Combine::rows);
   EXPECT_EQ(combine_of("combine_rows"), moe::Combine::rows);
+  EXPECT_EQ(combine_of("combine_local"), combine_of("combine"));
 }
 
 }  // namespace

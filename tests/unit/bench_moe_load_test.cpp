@@ -29,6 +29,8 @@ TEST(BenchMoeLoad, CountsTheRankThatHasMost) {
   EXPECT_EQ(remote_bytes("dispatch", load), load.dispatch_bytes);
   EXPECT_EQ(remote_bytes("combine", load), load.combine_bytes);
   EXPECT_EQ(remote_bytes("combine_rows", load), load.combine_rows_bytes);
+  EXPECT_EQ(remote_bytes("dispatch_local", load), load.dispatch_bytes);
+  EXPECT_EQ(remote_bytes("combine_local", load), load.combine_bytes);
   EXPECT_EQ(remote_bytes("unfused", load), 0);
 }
 

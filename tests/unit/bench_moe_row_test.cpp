@@ -56,12 +56,14 @@ TEST(BenchMoeRows, PartsThatAreNotThereAreNotComparedWith) {
 
 TEST(BenchMoeRows, ExchangesHaveTheirShareOfTheDrainRate) {
   std::vector<MoeRow> rows{row_of("unfused", steady(1200)), row_of("dispatch", steady(300)),
-                           row_of("combine", steady(500)), row_of("combine_rows", steady(1000))};
+                           row_of("combine", steady(500)), row_of("combine_rows", steady(1000)),
+                           row_of("dispatch_local", steady(100))};
   EXPECT_DOUBLE_EQ(gb_per_s(rows[1]), 300);
   EXPECT_DOUBLE_EQ(gb_per_s(rows[2]), 200);
   EXPECT_DOUBLE_EQ(gb_per_s(rows[3]), 400);
   add_drain_shares(rows, 400);
   EXPECT_FALSE(rows[0].drain_share);
+  EXPECT_FALSE(rows[4].drain_share) << "its rows do not leave";
   EXPECT_DOUBLE_EQ(*rows[1].drain_share, 0.75);
   EXPECT_DOUBLE_EQ(*rows[2].drain_share, 0.5);
   EXPECT_DOUBLE_EQ(*rows[3].drain_share, 1);

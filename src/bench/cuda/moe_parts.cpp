@@ -7,6 +7,7 @@
 #include "kernels/moe/combine.hpp"
 #include "kernels/moe/dispatch.hpp"
 #include "kernels/moe/grouped.hpp"
+#include "moe/heap.hpp"
 #include "moe/problem.hpp"
 
 namespace xstage::bench {
@@ -57,13 +58,32 @@ void MoeParts::enqueue(std::string_view part, int rank, int set, cudaStream_t st
     return;
   }
   of_rank.exchange.prepare(operands_.of_launch(rank, set), plan_.issuers);
-  if (part == "dispatch") {
-    kernels::launch_dispatch(of_rank.exchange.dispatch(), plan_.issuers, stream);
-    return;
+  if (part == "dispatch" || part == "dispatch_local") {
+    enqueue_dispatch(of_rank, rank, is_local_twin(part), stream);
+  } else {
+    enqueue_combine(of_rank, rank, part, stream);
   }
-  kernels::CombineLaunch combine = of_rank.exchange.combine();
+}
+
+void MoeParts::enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const {
+  kernels::DispatchLaunch dispatch = part.exchange.dispatch();
+  for (int peer = 0; local && peer < dispatch.exchange.call.world; ++peer) {
+    if (peer != rank) {
+      dispatch.peer_tokens[peer] = part.local_tokens.as<char>();
+    }
+  }
+  kernels::launch_dispatch(dispatch, plan_.issuers, stream);
+}
+
+void MoeParts::enqueue_combine(const Part& part, int rank, std::string_view variant, cudaStream_t stream) const {
+  kernels::CombineLaunch combine = part.exchange.combine();
+  for (int peer = 0; is_local_twin(variant) && peer < combine.exchange.call.world; ++peer) {
+    if (peer != rank) {
+      combine.slots[peer] = part.local_slots.as<char>();
+    }
+  }
   combine.enters = 1;  // no dispatch of the same call has seen all peers enter
-  combine.partial_sums = combine_of(part) == moe::Combine::partial_sums ? 1 : 0;
+  combine.partial_sums = combine_of(variant) == moe::Combine::partial_sums ? 1 : 0;
   kernels::plan_combine(combine);
   kernels::launch_combine(combine, plan_.issuers, stream);
 }

@@ -12,6 +12,7 @@
 #include "bench/cuda/timing.hpp"
 #include "kernels/moe/layer_exchange.hpp"
 #include "kernels/moe/layer_linears.hpp"
+#include "node/cuda/device_memory.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/symmetric_heap.hpp"
 
@@ -28,9 +29,14 @@ class MoeParts {
   void check() const;
 
  private:
+  struct Part;
+  void enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const;
+  void enqueue_combine(const Part& part, int rank, std::string_view variant, cudaStream_t stream) const;
+
   struct Part {
     kernels::LayerExchange exchange;
     kernels::LayerLinears linears;
+    cuda::DeviceBuffer local_tokens, local_slots;  // where local twins leave what is for peers
     Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan);
   };
 
