@@ -29,16 +29,14 @@ class MoeParts {
   void check() const;
 
  private:
-  struct Part;
-  void enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const;
-  void enqueue_combine(const Part& part, int rank, std::string_view variant, cudaStream_t stream) const;
-
   struct Part {
     kernels::LayerExchange exchange;
     kernels::LayerLinears linears;
     cuda::DeviceBuffer local_tokens, local_slots;  // where local twins leave what is for peers
     Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan);
   };
+  void enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const;
+  void enqueue_combine(const Part& part, int rank, std::string_view variant, cudaStream_t stream) const;
 
   const MoeOperands& operands_;
   moe::Plan plan_;
