@@ -9,9 +9,9 @@
 //   linear2        its experts' rows                        none
 //   combine        sums over choices                        one row back for each token and rank: Combine::partial_sums
 //   combine_rows   sums over choices                        one row back for each choice: Combine::rows
-//   dispatch_local, combine_local                           as dispatch and combine, but rows for peers stay in the
-//   rank's
-//                                                           own memory: how fast the kernel were without the fabric
+//
+// and dispatch_local and combine_local, which are dispatch and combine whose rows for peers stay in the rank's own
+// memory: the kernels without the fabric.
 //
 // All have the same routing. The trials of a cell's variants alternate; every trial is one CUDA graph of many calls on
 // each GPU, and all GPUs start together. One rank alone has `unfused`, `linear1` and `linear2`. Built without CUDA,

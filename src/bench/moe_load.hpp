@@ -24,8 +24,8 @@ struct MoeLoad {
 /// Floating-point operations of one call of a variant, of the rank with most rows; 0 for exchanges.
 [[nodiscard]] double operations_of_rank(const MoeCell& cell, std::string_view variant, const MoeLoad& load);
 
-/// Bytes of rows that leave the rank with most of them in one call of a variant, or of a
-/// local twin would leave; 0 unless it is an exchange.
+/// Bytes of rows that leave the rank with most of them in one call of a variant, or would if it were no local twin; 0
+/// unless it is an exchange.
 [[nodiscard]] std::int64_t remote_bytes(std::string_view variant, const MoeLoad& load);
 
 /// One line of JSON, {"schema": "xstage.routings/1", "ranks", "cells": [{"shape", "hidden", "intermediate",

@@ -107,6 +107,7 @@ namespace {
 struct Summand {
   int rank = 0;
   std::vector<double> columns;
+  int rows = 1;
 };
 
 /// As adding in fp32.
@@ -156,10 +157,11 @@ ReferenceResult layer_columns(const Problem& problem, const ReferenceToken& toke
       summands.push_back({rank, row.expected});
     } else {
       add(together->columns, row.expected, rounding);
+      ++together->rows;
     }
   }
   for (Summand& summand : summands) {
-    if (combine == Combine::partial_sums && summand.rank != token.rank) {
+    if (summand.rows > 1) {  // one row alone is bf16 already
       round(summand.columns, rounding);
       add_squares(result.spread, summand.columns);
     }

@@ -17,8 +17,10 @@ namespace {
 /// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
 constexpr std::chrono::seconds time_out{5};
 
-moe::Plan plan_of(const Ranks& ranks, const moe::Problem& problem) {
-  return moe::make_plan(problem, ranks.count(), kernels::multiprocessors(ranks.device(0)));
+moe::Plan plan_of(const Ranks& ranks, const moe::Problem& problem, moe::Combine combine) {
+  moe::Plan plan = moe::make_plan(problem, ranks.count(), kernels::multiprocessors(ranks.device(0)));
+  plan.combine = combine;
+  return plan;
 }
 
 }  // namespace
@@ -26,9 +28,11 @@ moe::Plan plan_of(const Ranks& ranks, const moe::Problem& problem) {
 MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan)
     : exchange(heap, problem, plan, time_out), linears(problem, exchange.rows(), exchange.most_rows(), plan.issuers) {}
 
-MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands)
-    : operands_(operands), plan_(plan_of(ranks, problem_of(cell))) {
+MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, moe::Combine combine,
+                   bool twins)
+    : operands_(operands), plan_(plan_of(ranks, problem_of(cell), combine)) {
   const moe::Problem problem = problem_of(cell);
+  const moe::HeapSections sections = moe::heap_sections(problem, ranks.count());
   std::vector<int> devices;
   devices.reserve(static_cast<std::size_t>(ranks.count()));
   for (int rank = 0; rank < ranks.count(); ++rank) {
@@ -38,6 +42,10 @@ MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& o
   for (int rank = 0; rank < ranks.count(); ++rank) {
     const cuda::CurrentDevice current(ranks.device(rank));
     of_rank_.push_back(std::make_unique<Part>(heap_->rank(rank), problem, plan_));
+    if (twins) {
+      of_rank_.back()->local_tokens = {ranks.device(rank), sections.tokens, "rows that a local twin keeps"};
+      of_rank_.back()->local_slots = {ranks.device(rank), sections.slots, "results that a local twin keeps"};
+    }
     // As MoeLayer::launch does.
     of_rank_.back()->linears.prepare(operands.linear1(rank), operands.linear2(rank), cell.tokens * problem.top_k);
   }
@@ -61,7 +69,7 @@ void MoeParts::enqueue(std::string_view part, int rank, int set, cudaStream_t st
   if (part == "dispatch" || part == "dispatch_local") {
     enqueue_dispatch(of_rank, rank, is_local_twin(part), stream);
   } else {
-    enqueue_combine(of_rank, rank, part, stream);
+    enqueue_combine(of_rank, rank, is_local_twin(part), stream);
   }
 }
 
@@ -75,16 +83,14 @@ void MoeParts::enqueue_dispatch(const Part& part, int rank, bool local, cudaStre
   kernels::launch_dispatch(dispatch, plan_.issuers, stream);
 }
 
-void MoeParts::enqueue_combine(const Part& part, int rank, std::string_view variant, cudaStream_t stream) const {
+void MoeParts::enqueue_combine(const Part& part, int rank, bool local, cudaStream_t stream) const {
   kernels::CombineLaunch combine = part.exchange.combine();
-  for (int peer = 0; is_local_twin(variant) && peer < combine.exchange.call.world; ++peer) {
+  for (int peer = 0; local && peer < combine.exchange.call.world; ++peer) {
     if (peer != rank) {
       combine.slots[peer] = part.local_slots.as<char>();
     }
   }
   combine.enters = 1;  // no dispatch of the same call has seen all peers enter
-  combine.partial_sums = combine_of(variant) == moe::Combine::partial_sums ? 1 : 0;
-  kernels::plan_combine(combine);
   kernels::launch_combine(combine, plan_.issuers, stream);
 }
 

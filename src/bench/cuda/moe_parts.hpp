@@ -22,7 +22,8 @@ namespace xstage::bench {
 /// each finds what it finds in a layer.
 class MoeParts {
  public:
-  MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands);
+  /// `combine`: what its combine sends. `twins`: whether local twins can be asked for.
+  MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, moe::Combine combine, bool twins);
 
   /// Any variant that is no layer, on the rank's device as the current one.
   void enqueue(std::string_view part, int rank, int set, cudaStream_t stream) const;
@@ -36,7 +37,7 @@ class MoeParts {
     Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan);
   };
   void enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const;
-  void enqueue_combine(const Part& part, int rank, std::string_view variant, cudaStream_t stream) const;
+  void enqueue_combine(const Part& part, int rank, bool local, cudaStream_t stream) const;
 
   const MoeOperands& operands_;
   moe::Plan plan_;

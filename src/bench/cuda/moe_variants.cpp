@@ -20,9 +20,22 @@ MoeVariants::MoeVariants(const MoeResources& resources, const std::vector<std::s
       make_layer(name);
     }
   }
-  if (!std::all_of(names.begin(), names.end(), is_layer)) {
-    parts_ = std::make_unique<MoeParts>(resources.ranks, resources.cell, resources.operands);
+  make_parts(names);
+}
+
+void MoeVariants::make_parts(const std::vector<std::string>& names) {
+  const bool twins = std::any_of(names.begin(), names.end(), is_local_twin);
+  for (const std::string& name : names) {
+    std::unique_ptr<MoeParts>& wanted = combine_of(name) == moe::Combine::rows ? parts_with_rows_ : parts_;
+    if (!is_layer(name) && !wanted) {
+      wanted = std::make_unique<MoeParts>(resources_.ranks, resources_.cell, resources_.operands, combine_of(name),
+                                          twins && &wanted == &parts_);
+    }
   }
+}
+
+const MoeParts& MoeVariants::parts(const std::string& name) const {
+  return combine_of(name) == moe::Combine::rows ? *parts_with_rows_ : *parts_;
 }
 
 void MoeVariants::make_layer(const std::string& name) {
@@ -53,7 +66,7 @@ void MoeVariants::enqueue(const std::string& name, int rank, int call, cudaStrea
   if (is_layer(name)) {
     layer(name).of_rank[static_cast<std::size_t>(rank)]->launch(resources_.operands.of_launch(rank, set), stream);
   } else {
-    parts_->enqueue(name, rank, set, stream);
+    parts(name).enqueue(name, rank, set, stream);
   }
 }
 
@@ -62,7 +75,7 @@ void MoeVariants::check(const std::string& name) const {
     const auto& ranks = layer(name).of_rank;
     std::for_each(ranks.begin(), ranks.end(), [](const auto& handle) { handle->check(); });
   } else {
-    parts_->check();
+    parts(name).check();
   }
 }
 

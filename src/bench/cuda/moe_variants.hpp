@@ -42,12 +42,15 @@ class MoeVariants {
   };
   void make_layer(const std::string& name);
   [[nodiscard]] const Layer& layer(const std::string& name) const;
+  void make_parts(const std::vector<std::string>& names);
+  [[nodiscard]] const MoeParts& parts(const std::string& name) const;
   void enqueue(const std::string& name, int rank, int call, cudaStream_t stream) const;
   void check(const std::string& name) const;
 
   MoeResources resources_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::unique_ptr<MoeParts> parts_;
+  std::unique_ptr<MoeParts> parts_with_rows_;  // for `combine_rows`: handles agree on what crosses
 };
 
 }  // namespace xstage::bench

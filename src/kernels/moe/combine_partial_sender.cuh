@@ -20,7 +20,7 @@ class CombinePartialSender {
       return;
     }
     peers_.find_tokens();
-    const std::int32_t groups = min(launch_.sender_groups, max(1, peers_.longest()));
+    const std::int32_t groups = groups_of();
     const std::int32_t warps = launch_.senders / groups;
     if (sender_ / warps < groups) {
       send_all(RowAdder(exchange_.top_k, warps, sender_ % warps), sender_ / warps, groups);
@@ -29,6 +29,13 @@ class CombinePartialSender {
   }
 
  private:
+  /// As many as there is work for; of short parts at a time more than of whole rows.
+  [[nodiscard]] __device__ std::int32_t groups_of() const {
+    const std::int32_t warps_with_work = min(launch_.senders, (peers_.most_bytes() + 511) / 512);
+    const std::int32_t most = max(launch_.sender_groups, launch_.senders / max(1, warps_with_work));
+    return min(most, max(1, peers_.count()));
+  }
+
   /// Every `groups`th token, from this group's first on. Where the rows of a token are is read while the one before it
   /// is added up.
   __device__ void send_all(const RowAdder& adder, std::int32_t group, std::int32_t groups) {
@@ -39,15 +46,18 @@ class CombinePartialSender {
       const PeerPart following = advanced(part, groups);
       const std::int32_t following_row = peers_.read_row(following);
       send(adder, part, row);
-      note(lane_index() == part.owner, static_cast<std::uint32_t>(part.number) + 1U);
+      if (peers_.exists(following)) {
+        // To all peers: adders wait for every sender, also for one whose turns are never those of their tokens.
+        note(is_owner(), static_cast<std::uint32_t>(peers_.before(following)));
+      }
       part = following;
       row = following_row;
     }
   }
 
-  [[nodiscard]] __device__ PeerPart advanced(PeerPart part, std::int32_t tokens) const {
+  [[nodiscard]] __device__ PeerPart advanced(PeerPart part, std::int32_t parts) const {
 #pragma unroll 1
-    for (std::int32_t token = 0; token < tokens && peers_.exists(part); ++token) {
+    for (std::int32_t turn = 0; turn < parts && peers_.exists(part); ++turn) {
       part = peers_.next(part);
     }
     return part;

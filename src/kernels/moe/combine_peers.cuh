@@ -42,6 +42,10 @@ class CombinePeers {
 
   /// The most parts of a peer.
   [[nodiscard]] __device__ std::int32_t longest() const { return longest_; }
+  /// The parts of all peers.
+  [[nodiscard]] __device__ std::int32_t count() const { return __reduce_add_sync(0xFFFFFFFFU, parts_.own.count()); }
+  /// Bytes of the longest of them.
+  [[nodiscard]] __device__ std::int32_t most_bytes() const { return __reduce_max_sync(0xFFFFFFFFU, parts_.bytes); }
   [[nodiscard]] __device__ bool exists(const PeerPart& part) const { return part.number < longest_; }
 
   /// Tokens of all peers in turn; each rank begins with another peer.
@@ -57,6 +61,11 @@ class CombinePeers {
     return part;
   }
 
+  /// Of the rank that this lane stands for: its parts that come before that one.
+  [[nodiscard]] __device__ std::int32_t before(const PeerPart& part) const {
+    return part.number + (turn_of(lane_index()) < turn_of(part.owner) ? 1 : 0);
+  }
+
   /// The slot of the token's first choice, on its rank.
   [[nodiscard]] __device__ std::int64_t first_slot(const PeerPart& part) const {
     return std::int64_t{index(part) / of_owner(parts_.count, part)} * exchange_.top_k;
@@ -70,9 +79,8 @@ class CombinePeers {
   }
   /// Bytes of a row that belong to the part.
   [[nodiscard]] __device__ RowBytes bytes(const PeerPart& part) const {
-    const std::int32_t bytes = of_owner(parts_.bytes, part);
-    const std::int32_t begin = index(part) % of_owner(parts_.count, part) * bytes;
-    return {begin, min(begin + bytes, exchange_.row_bytes)};
+    return RowBytes::of_part(index(part) % of_owner(parts_.count, part), of_owner(parts_.bytes, part),
+                             exchange_.row_bytes);
   }
 
  private:
@@ -85,6 +93,10 @@ class CombinePeers {
     return false;
   }
 
+  /// A rank's place among the peers that have their turns.
+  [[nodiscard]] __device__ std::int32_t turn_of(std::int32_t rank) const {
+    return rank > exchange_.call.rank ? rank : rank + exchange_.call.world;
+  }
   [[nodiscard]] __device__ static std::int32_t of_owner(std::int32_t value, const PeerPart& part) {
     return __shfl_sync(0xFFFFFFFFU, value, part.owner);
   }

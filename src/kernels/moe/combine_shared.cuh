@@ -25,6 +25,10 @@ struct RowBytes {
   std::int32_t begin;
   std::int32_t end;
 
+  /// Of one of `parts` that a row is cut into.
+  [[nodiscard]] __device__ static RowBytes of_part(std::int32_t part, std::int32_t part_bytes, std::int32_t row_bytes) {
+    return {part * part_bytes, min((part + 1) * part_bytes, row_bytes)};
+  }
   [[nodiscard]] __device__ std::int32_t count() const { return end - begin; }
 };
 

@@ -91,8 +91,7 @@ class CombineSum {
 
   /// Bytes of a row that belong to the part.
   [[nodiscard]] __device__ RowBytes bytes_of(std::int32_t part) const {
-    const std::int32_t begin = part % parts_.count * parts_.bytes;
-    return {begin, min(begin + parts_.bytes, exchange_.row_bytes)};
+    return RowBytes::of_part(part % parts_.count, parts_.bytes, exchange_.row_bytes);
   }
 
   const CombineLaunch& launch_;

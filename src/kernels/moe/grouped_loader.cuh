@@ -70,7 +70,7 @@ class GroupedLoader {
 
   template <Sharing Shared>
   [[nodiscard]] __device__ Source source(const schedule::LinearTile& tile) const {
-    // No row of the second half is anybody's: what the ring holds there is multiplied, but never stored.
+    // No row of the second half is anybody's: what the ring holds there is never multiplied.
     const bool half = tile.rows <= gemm_tile_rows / 2;
     Source source{};
     source.a = half || Shared == Sharing::rows ? &launch_.half_rows : &launch_.rows;

@@ -57,6 +57,7 @@ class GroupedMultiply {
   /// All rows of this half are padding: the tensor cores and their power are for others. One warp lets the stages go,
   /// the others wait for it: who falls behind a stage, or runs ahead of it, by a round waits for the wrong parity.
   __device__ void pass_over(const OperandRing& ring) {
+    all_warps();  // have seen the stage of the tile's number
     RingPosition position = position_;
     const bool first_warp = threadIdx.x / 32U % 4U == 0U;
 #pragma unroll 1
@@ -69,8 +70,11 @@ class GroupedMultiply {
       position.advance(ring.stages);
     }
     position_ = position;
-    asm volatile("bar.sync %0, 128;" ::"r"(1 + half_) : "memory");
+    all_warps();
   }
+
+  /// Of this warpgroup.
+  __device__ void all_warps() const { asm volatile("bar.sync %0, 128;" ::"r"(1 + half_) : "memory"); }
 
   /// The store warp turns the chunks over without storing them.
   __device__ void hand_over_nothing(std::int32_t leaving) {

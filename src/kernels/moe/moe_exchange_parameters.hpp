@@ -47,8 +47,9 @@ struct MoeExchangePad {
   static constexpr std::uint32_t dispatch_calls = CallPad::arrivals;  // [CTA]: calls that have ended
   static constexpr std::uint32_t combine_calls = dispatch_calls + CallPad::most_blocks;
   static constexpr std::uint32_t blocks_arrived =
-      combine_calls + CallPad::most_blocks;                              // CTAs of this rank that wait for the others
-  static constexpr std::uint32_t blocks_passed = blocks_arrived + line;  // the last call in which all of them came
+      combine_calls + CallPad::most_blocks;  // CTAs of this rank that wait for the others
+  static constexpr std::uint32_t blocks_passed =
+      blocks_arrived + line;  // the last call in which all of them came, or none had to
   static constexpr std::uint32_t dispatch_flags = blocks_passed + line;  // [source rank][CTA][most_moe_senders]
   static constexpr std::uint32_t flag_shift = 21;  // bits of tokens in a flag: CTAs * 2^21 exceed tokens
   static constexpr std::uint32_t all_sent = (1U << flag_shift) - 1U;  // instead of tokens: nothing more will come
@@ -123,9 +124,9 @@ struct DispatchLaunch {
 
 struct CombineLaunch {
   MoeExchange exchange;
-  char* slots[max_world];      // symmetric, of every rank: [most_tokens * top_k, hidden]: rows that came back
+  char* slots[max_world];      // symmetric, of every rank: [most_tokens * top_k, hidden]: rows or sums that came back
   char* output;                // [tokens, hidden]
-  std::int32_t senders;        // warps of a CTA that send rows, 0 if and only if there are no peers
+  std::int32_t senders;        // warps of a CTA that send these, 0 if and only if there are no peers
   std::int32_t groups;         // of the warps that add: each group has a token at a time
   MoeRing ring;                // of a sender
   MoeRing ring_for_few;        // instead of it where no peer has more than a token for the CTA: whole rows

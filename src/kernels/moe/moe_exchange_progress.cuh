@@ -1,7 +1,7 @@
 #pragma once
 // How far a CTA's senders have come, and the warp that tells peers.
 //
-//   sender --tokens whose stores are complete--> word in shared memory --> poster --fence, flag--> peer
+//   sender --tokens that are stored--> word in shared memory --> poster --fence, flag--> peer
 //
 // Before a flag comes a fence, which queues behind all stores on their way to the fabric: 9 us, up to 20, when it is
 // busy. In that time a sender would store nothing, so it is another warp's work, and one fence serves the flags of all
@@ -26,7 +26,8 @@ class MoeProgress {
       words_[thread] = 0;
     }
   }
-  /// That stores of so many tokens for that peer are complete. Warps agree before; any lane.
+  /// That so many tokens are stored for that peer: bulk stores complete, ordinary ones issued. Warps agree before; any
+  /// lane.
   __device__ void note(std::int32_t sender, std::int32_t peer, std::uint32_t tokens) const {
     store_release_shared(words_ + sender * max_world + peer, tokens);
   }
@@ -85,7 +86,7 @@ class MoePoster {
 
   __device__ void tell(const std::uint32_t (&sent)[parts], std::uint32_t (&told)[parts], std::uint32_t epoch) {
     delay_();
-    // No proxy fence: each sender has seen its bulk stores complete. It would take 5 us.
+    // For senders' ordinary stores. No proxy fence: they have seen their bulk stores complete. It would take 5 us.
     fence_release();
     delay_();
 #pragma unroll
