@@ -148,6 +148,9 @@ ExchangeRank::ExchangeRank(HeapRank& heap, const Case& which, int blocks, std::c
   weights_ = {device, which.most_rows() * 4, "weights"};
   origins_ = {device, which.most_rows() * sizeof(MoeOrigin), "origins"};
   block_counts_ = {device, index_of(blocks) * (experts_of(which) + 3) * 4, "counts of CTAs"};
+  totals_ = {device, 2 * (experts_of(which) + 3) * 4, "counts of all CTAs"};
+  cuda::check(cudaMemset(totals_.as<void>(), 0, totals_.bytes()), "clearing totals");
+  cuda::check(cudaDeviceSynchronize(), "clearing totals");
   tokens_of_ = {device, max_world * 4, "tokens of ranks"};
   void* report = nullptr;
   cuda::check(cudaHostAlloc(&report, sizeof(kernels::RoutingReport), cudaHostAllocPortable | cudaHostAllocMapped),
@@ -165,6 +168,7 @@ ExchangeRank::ExchangeRank(HeapRank& heap, const Case& which, int blocks, std::c
     combine_.slots[rank] = slots.base[rank];
   }
   dispatch_.block_counts = block_counts_.as<std::uint32_t>();
+  dispatch_.totals = totals_.as<std::uint32_t>();
   dispatch_.report = report_.get();
   combine_.enters = which.combine_enters ? 1 : 0;
   combine_.overlaps = which.combine_overlaps ? 1 : 0;
@@ -236,6 +240,7 @@ void ExchangeRank::restore() {
   const cuda::CurrentDevice current(heap().device());
   // Words of calls whose numbers come again.
   cuda::check(cudaMemset(heap().local(counts_), 0, counts_.bytes), "clearing counts");
+  cuda::check(cudaMemset(totals_.as<void>(), 0, totals_.bytes()), "clearing counts");
   cuda::check(cudaDeviceSynchronize(), "clearing counts");
   clear_report();
 }

@@ -95,7 +95,7 @@ class ExchangeRank {
   int blocks_;
   kernels::CollectiveHandle call_;
   SymmetricBuffer tokens_{}, counts_{}, routes_{}, slots_{};
-  cuda::DeviceBuffer expert_counts_, first_block_, weights_, origins_, block_counts_, tokens_of_;
+  cuda::DeviceBuffer expert_counts_, first_block_, weights_, origins_, block_counts_, totals_, tokens_of_;
   std::unique_ptr<kernels::RoutingReport, Free> report_;
   kernels::DispatchLaunch dispatch_{};
   kernels::CombineLaunch combine_{};

@@ -1,7 +1,7 @@
 #pragma once
-// How many choices each expert has: of the tokens before those of this CTA, of each of its senders, of those behind.
-// Few tokens: every CTA counts all of them. Many: each counts its own and adds up what the others have left, which
-// takes a barrier of all CTAs.
+// How many choices each expert has: of the tokens before those of this CTA, of each of its senders, of the whole rank.
+// Few tokens: every CTA counts all of them. Many: each counts its own and adds up what those before it have left, which
+// takes a barrier of all CTAs. Totals are ready with the barrier, so that peers hear of them while CTAs still add up.
 
 #include "kernels/moe/dispatch_shared.cuh"
 
@@ -51,19 +51,37 @@ class DispatchCounts {
     }
   }
 
-  /// All threads, after count() and a barrier. Ends with one unless nothing is missing.
-  __device__ void complete() const {
+  /// All threads, after count() and a barrier. Ends with one: then of_rank() is known.
+  __device__ void share() const {
+    const std::uint32_t epoch = shared_.words().epoch;
+    clear_totals(epoch + 1U);  // last used in the call before this one
+    if (counts_all()) {
+      add_up_tokens();
+    } else {
+      leave_counts(totals(epoch));
+      __syncthreads();
+      if (thread() == 0 && !await_blocks()) {
+        shared_.words().failed = 1;
+      }
+    }
+    __syncthreads();
+  }
+
+  /// All threads, after share(): before() is complete. Ends with a barrier unless nothing is missing.
+  __device__ void add_up() const {
     if (!counts_all()) {
       add_up_blocks();
-    } else if (block_ == 0 && thread() == 0) {
-      // Nobody waits for it in this call, but it must not fall behind by more calls than a signed distance holds.
-      store_relaxed(call_.own_signal(MoeExchangePad::blocks_passed), shared_.words().epoch);
+      __syncthreads();
     }
   }
 
-  /// Of this rank. Index `experts`: its tokens.
+  /// Index `experts`: this rank's tokens.
   [[nodiscard]] __device__ std::int32_t of_rank(std::int32_t index) const {
-    return index == experts_ ? exchange_.tokens : shared_.before()[index] + own_count(index) + shared_.behind()[index];
+    if (index == experts_) {
+      return exchange_.tokens;
+    }
+    return counts_all() ? shared_.all()[index]
+                        : static_cast<std::int32_t>(__ldcg(totals(shared_.words().epoch) + index));
   }
 
  private:
@@ -98,7 +116,7 @@ class DispatchCounts {
       return shared_.before();
     }
     if (token >= own_.end) {
-      return shared_.behind();
+      return shared_.all();
     }
     std::int32_t sender = 0;
     while (token >= shared_.words().sender_end[sender]) {
@@ -120,63 +138,80 @@ class DispatchCounts {
     return sum;
   }
 
-  /// Every CTA leaves its counts, waits for all others, and adds up those before and those behind it.
-  __device__ void add_up_blocks() const {
+  [[nodiscard]] __device__ std::uint32_t* totals(std::uint32_t epoch) const {
+    return launch_.totals + (epoch % 2U) * static_cast<std::uint32_t>(padded_counts(experts_));
+  }
+
+  /// In every call, whichever way it counts: the next one may count the other way.
+  __device__ void clear_totals(std::uint32_t epoch) const {
+    if (block_ == 0) {
+#pragma unroll 1
+      for (std::int32_t expert = thread(); expert < experts_; expert += dispatch_threads) {
+        totals(epoch)[expert] = 0;
+      }
+    }
+  }
+
+  __device__ void add_up_tokens() const {
+#pragma unroll 1
+    for (std::int32_t expert = thread(); expert < experts_; expert += dispatch_threads) {
+      shared_.all()[expert] += shared_.before()[expert] + own_count(expert);
+    }
+    if (block_ == 0 && thread() == 0) {
+      // Nobody waits for it in this call, but it must not fall behind by more calls than a signed distance holds.
+      store_relaxed(call_.own_signal(MoeExchangePad::blocks_passed), shared_.words().epoch);
+    }
+  }
+
+  __device__ void leave_counts(std::uint32_t* totals) const {
     const std::int32_t padded = padded_counts(experts_);
 #pragma unroll 1
     for (std::int32_t expert = thread(); expert < padded; expert += dispatch_threads) {
-      const std::int32_t count = expert < experts_ ? own_count(expert) : 0;
-      launch_.block_counts[block_ * padded + expert] = static_cast<std::uint32_t>(count);
+      const auto count = static_cast<std::uint32_t>(expert < experts_ ? own_count(expert) : 0);
+      launch_.block_counts[block_ * padded + expert] = count;
+      if (count != 0U) {
+        atomicAdd(totals + expert, count);
+      }
     }
-    __syncthreads();
-    if (thread() == 0 && !await_blocks()) {
-      shared_.words().failed = 1;
-    }
-    __syncthreads();
-    const std::int32_t fours = padded / 4;
+  }
+
+  /// What the CTAs before this one have left.
+  __device__ void add_up_blocks() const {
+    const std::int32_t fours = padded_counts(experts_) / 4;
     const std::int32_t parts = max(1, dispatch_threads / fours);  // threads that share four experts
 #pragma unroll 1
     for (std::int32_t index = thread(); index < fours * parts; index += dispatch_threads) {
-      add_up(index % fours, MoeTokenRange::of(blocks_, index / fours, parts));
+      add_up(index % fours, MoeTokenRange::of(block_, index / fours, parts));
     }
-    __syncthreads();
   }
 
   /// Four experts in some CTAs. The counts of several CTAs are under way together.
   __device__ void add_up(std::int32_t four, const MoeTokenRange& some_blocks) const {
     const auto* all = reinterpret_cast<const uint4*>(launch_.block_counts);
-    std::int32_t before[4] = {};
-    std::int32_t behind[4] = {};
+    std::uint32_t sums[4] = {};
 #pragma unroll 1
     for (std::int32_t first = some_blocks.begin; first < some_blocks.end; first += added_at_once) {
       uint4 counts[added_at_once];
 #pragma unroll
       for (std::int32_t index = 0; index < added_at_once; ++index) {
         const std::int32_t block = first + index;
-        const bool counts_here = block < some_blocks.end && block != block_;
-        counts[index] = counts_here ? __ldcg(all + block * padded_counts(experts_) / 4 + four) : uint4{0, 0, 0, 0};
+        counts[index] =
+            block < some_blocks.end ? __ldcg(all + block * padded_counts(experts_) / 4 + four) : uint4{0, 0, 0, 0};
       }
 #pragma unroll
       for (std::int32_t index = 0; index < added_at_once; ++index) {
-        const bool is_before = first + index < block_;
-        add_four(before, counts[index], is_before);
-        add_four(behind, counts[index], !is_before);
+        sums[0] += counts[index].x;
+        sums[1] += counts[index].y;
+        sums[2] += counts[index].z;
+        sums[3] += counts[index].w;
       }
     }
 #pragma unroll
     for (std::int32_t index = 0; index < 4; ++index) {
-      if (4 * four + index < experts_) {
-        atomicAdd(shared_.before() + 4 * four + index, before[index]);
-        atomicAdd(shared_.behind() + 4 * four + index, behind[index]);
+      if (4 * four + index < experts_ && sums[index] != 0U) {
+        atomicAdd(shared_.before() + 4 * four + index, static_cast<std::int32_t>(sums[index]));
       }
     }
-  }
-
-  __device__ static void add_four(std::int32_t (&sums)[4], const uint4& counts, bool adds) {
-    sums[0] += adds ? static_cast<std::int32_t>(counts.x) : 0;
-    sums[1] += adds ? static_cast<std::int32_t>(counts.y) : 0;
-    sums[2] += adds ? static_cast<std::int32_t>(counts.z) : 0;
-    sums[3] += adds ? static_cast<std::int32_t>(counts.w) : 0;
   }
 
   /// One thread. The last CTA that comes opens the barrier and makes it ready for the next call.

@@ -1,7 +1,7 @@
 #pragma once
 // Where rows go: every CTA finds out by itself, for the tokens of its senders, from counts.
 //
-//   count     choices for each expert, before this CTA, in it and behind it        dispatch_counts.cuh
+//   count     choices for each expert, before this CTA, in it and on the whole rank  dispatch_counts.cuh
 //   publish   this rank's counts to all peers, with the number of the call in the same 8 bytes: no fence, no flag, and
 //             who has seen them also knows that the peer has entered the call, so that its rows may be overwritten.
 //   gather    all ranks' counts, from which each rank computes the same blocks
@@ -40,8 +40,9 @@ class DispatchPlaces {
   /// All threads, after count().
   __device__ void publish() const {
     __syncthreads();
-    counts_.complete();
+    counts_.share();
     publish_counts();
+    counts_.add_up();
   }
 
   /// All threads, after publish(). Ends with a barrier.
@@ -73,7 +74,7 @@ class DispatchPlaces {
     }
   }
 
-  /// before(): with the rows of ranks before this one; behind(): those of all ranks.
+  /// before(): with the rows of ranks before this one; all(): those of all ranks.
   __device__ void gather() const {
 #pragma unroll 1
     for (std::int32_t index = thread(); index <= experts_; index += dispatch_threads) {
@@ -88,7 +89,7 @@ class DispatchPlaces {
       }
       if (index < experts_) {
         shared_.before()[index] += lower;
-        shared_.behind()[index] = all;
+        shared_.all()[index] = all;
         continue;
       }
 #pragma unroll
@@ -171,7 +172,7 @@ class DispatchPlaces {
       const std::int32_t local = first + lane_index();
       const bool exists = local < exchange_.experts_per_rank;
       const std::int32_t expert = rank * exchange_.experts_per_rank + local;
-      const std::int32_t rows = exists && !failed ? shared_.behind()[expert] : 0;
+      const std::int32_t rows = exists && !failed ? shared_.all()[expert] : 0;
       const std::int32_t blocks = schedule::moe_blocks(rows, moe_block_rows);
       const std::int32_t blocks_up_to = blocks_before + inclusive_sum(blocks);
       if (exists) {

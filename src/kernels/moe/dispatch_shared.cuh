@@ -1,7 +1,7 @@
 #pragma once
 // Shared memory of a CTA of dispatch.
 //
-//   barriers of all rings | words | before, behind [experts] | next row [senders][experts] | stages
+//   barriers of all rings | words | before, all [experts] | next row [senders][experts] | stages
 
 #include "kernels/moe/moe_exchange_progress.cuh"
 
@@ -23,7 +23,7 @@ struct DispatchWords {
 
 /// Where the parts begin. Host and device.
 struct DispatchLayout {
-  std::int32_t words, before, behind, next, stages, bytes;
+  std::int32_t words, before, all, next, stages, bytes;
 
   [[nodiscard]] XSTAGE_HOST_DEVICE static DispatchLayout of(const DispatchLaunch& launch) {
     const auto up_to = [](std::int32_t offset, std::int32_t alignment) {
@@ -34,8 +34,8 @@ struct DispatchLayout {
     DispatchLayout layout{};
     layout.words = stages * static_cast<std::int32_t>(sizeof(std::uint64_t));
     layout.before = layout.words + static_cast<std::int32_t>(sizeof(DispatchWords));
-    layout.behind = layout.before + experts;
-    layout.next = layout.behind + experts;
+    layout.all = layout.before + experts;
+    layout.next = layout.all + experts;
     layout.stages = up_to(layout.next + launch.senders * experts, 128);
     layout.bytes = layout.stages + stages * launch.ring.stage_bytes;
     return layout;
@@ -53,8 +53,9 @@ class DispatchShared {
   [[nodiscard]] __device__ MoeProgress progress() const { return MoeProgress(words().progress); }
   /// [experts]: choices of this rank's tokens before those of this CTA; later rows of all ranks before them.
   [[nodiscard]] __device__ std::int32_t* before() const { return at<std::int32_t>(layout_.before); }
-  /// [experts]: choices of tokens behind those of this CTA; later rows of all ranks.
-  [[nodiscard]] __device__ std::int32_t* behind() const { return at<std::int32_t>(layout_.behind); }
+  /// [experts]: where every CTA counts all choices, those of tokens behind this CTA's, then of all; later rows of all
+  /// ranks.
+  [[nodiscard]] __device__ std::int32_t* all() const { return at<std::int32_t>(layout_.all); }
   /// [experts]: choices of the sender's tokens; later the row of its next choice.
   [[nodiscard]] __device__ std::int32_t* next_row(std::int32_t sender) const {
     return at<std::int32_t>(layout_.next) + sender * launch_.exchange.experts();

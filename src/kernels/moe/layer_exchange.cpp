@@ -48,6 +48,7 @@ LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const 
   call_.finish_setup();
   const cuda::CurrentDevice current(heap.device());
   take_own_buffers(plan.issuers);
+  clear_totals();
   report_.reset(make_report());
   fill_launches(plan.combine);
   load_dispatch();
@@ -63,9 +64,9 @@ void LayerExchange::take_own_buffers(int most_blocks) {
   origins_ = elements<MoeOrigin>(device, most_rows_, "origins of rows");
   expert_counts_ = elements<std::int32_t>(device, experts, "rows of experts");
   first_block_ = elements<std::int32_t>(device, experts + 1, "first blocks of experts");
-  block_counts_ = elements<std::uint32_t>(
-      device, std::int64_t{most_blocks} * padded_counts(problem_.experts_per_rank * heap().world()),
-      "choices that CTAs have counted");
+  const std::int64_t counts = padded_counts(problem_.experts_per_rank * heap().world());
+  block_counts_ = elements<std::uint32_t>(device, most_blocks * counts, "choices that CTAs have counted");
+  totals_ = elements<std::uint32_t>(device, 2 * counts, "choices of experts");
   tokens_of_ = elements<std::int32_t>(device, max_world, "tokens of ranks");
 }
 
@@ -101,6 +102,7 @@ void LayerExchange::fill_launches(moe::Combine combine) {
     combine_.slots[rank] = slots.base[rank];
   }
   dispatch_.block_counts = block_counts_.as<std::uint32_t>();
+  dispatch_.totals = totals_.as<std::uint32_t>();
   dispatch_.report = report_.get();
   combine_.partial_sums = combine == moe::Combine::partial_sums ? 1 : 0;
   combine_.enters = 0;  // the dispatch of the same call has seen all peers enter
@@ -134,12 +136,17 @@ void LayerExchange::check() const {
   }
 }
 
+void LayerExchange::clear_totals() {
+  cuda::check(cudaMemset(totals_.as<void>(), 0, totals_.bytes()), "clearing totals");
+  cuda::check(cudaDeviceSynchronize(), "clearing totals");
+}
+
 void LayerExchange::restore() {
   call_.restore();
   const cuda::CurrentDevice current(heap().device());
   // They carry the numbers of calls, which come again.
   cuda::check(cudaMemset(heap().local(counts_), 0, counts_.bytes), "clearing counts");
-  cuda::check(cudaDeviceSynchronize(), "clearing counts");
+  clear_totals();
   *report_ = {};
 }
 

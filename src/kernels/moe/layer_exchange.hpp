@@ -39,6 +39,8 @@ class LayerExchange {
     void operator()(RoutingReport* report) const;
   };
   void take_own_buffers(int most_blocks);
+  /// On the current device.
+  void clear_totals();
   void fill_exchange(MoeExchange& exchange) const;
   void fill_launches(moe::Combine combine);
 
@@ -47,7 +49,7 @@ class LayerExchange {
   CollectiveHandle call_;
   SymmetricBuffer tokens_{}, counts_{}, routes_{}, slots_{};
   cuda::DeviceBuffer activations_, results_, weights_, origins_;
-  cuda::DeviceBuffer expert_counts_, first_block_, block_counts_, tokens_of_;
+  cuda::DeviceBuffer expert_counts_, first_block_, block_counts_, totals_, tokens_of_;
   std::unique_ptr<RoutingReport, FreeReport> report_;
   DispatchLaunch dispatch_{};
   CombineLaunch combine_{};

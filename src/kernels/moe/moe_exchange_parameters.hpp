@@ -113,6 +113,7 @@ struct DispatchLaunch {
   char* peer_tokens[max_world];      // MoeRows::tokens of every rank
   std::uint64_t* counts[max_world];  // symmetric, of every rank: [source rank][experts + 1], see dispatch_places.cuh
   std::uint32_t* block_counts;       // [CTAs][padded_counts(experts)]: of this rank's tokens
+  std::uint32_t* totals;             // [2][padded_counts(experts)]: of all CTAs, in odd and even calls; zeros at first
   RoutingReport* report;
   std::int32_t senders;         // warps of a CTA, 1 to most_moe_senders
   std::int32_t copiers;         // warps of a CTA that copy what peers sent, 0 if and only if there are none
