@@ -195,8 +195,10 @@ class DispatchCounts {
 #pragma unroll
       for (std::int32_t index = 0; index < added_at_once; ++index) {
         const std::int32_t block = first + index;
-        counts[index] =
-            block < some_blocks.end ? __ldcg(all + block * padded_counts(experts_) / 4 + four) : uint4{0, 0, 0, 0};
+        counts[index] = {0U, 0U, 0U, 0U};
+        if (block < some_blocks.end) {
+          counts[index] = __ldcg(all + block * padded_counts(experts_) / 4 + four);
+        }
       }
 #pragma unroll
       for (std::int32_t index = 0; index < added_at_once; ++index) {

@@ -131,6 +131,7 @@ class DispatchPlaces {
   [[nodiscard]] __device__ std::int32_t look_at_counts(std::int32_t index, std::uint32_t epoch,
                                                        std::int32_t (&counts)[max_world], std::uint32_t& seen) const {
     const std::uint64_t* words = launch_.counts[exchange_.call.rank] + index;
+    const std::int32_t own = counts_.of_rank(index);
     std::uint64_t values[max_world];
 #pragma unroll
     for (std::int32_t rank = 0; rank < max_world; ++rank) {
@@ -147,9 +148,7 @@ class DispatchPlaces {
         late = rank;
         seen = static_cast<std::uint32_t>(values[rank] >> 32U);
       }
-      if (rank == exchange_.call.rank) {
-        counts[rank] = counts_.of_rank(index);
-      }
+      counts[rank] = rank == exchange_.call.rank ? own : counts[rank];
     }
     return late;
   }
