@@ -18,15 +18,29 @@ using namespace nanobind::literals;  // "name"_a
 
 namespace xstage::binding {
 
+namespace {
+
+void check(cudaError_t status, const std::string& what) {
+  if (status != cudaSuccess) {
+    throw DeviceError(what + ": " + cudaGetErrorString(status));
+  }
+}
+
+}  // namespace
+
 int multiprocessors(int device) {
   int count = 0;
-  const cudaError_t status = cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-  if (status != cudaSuccess) {
-    throw DeviceError("asking for the multiprocessors of GPU " + std::to_string(device) + ": " +
-                      cudaGetErrorString(status));
-  }
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+        "asking for the multiprocessors of GPU " + std::to_string(device));
   return count;
 }
+
+CurrentDevice::CurrentDevice(int device) {
+  check(cudaGetDevice(&previous_), "asking for the current GPU");
+  check(cudaSetDevice(device), "selecting GPU " + std::to_string(device));
+}
+
+CurrentDevice::~CurrentDevice() { static_cast<void>(cudaSetDevice(previous_)); }
 
 std::chrono::milliseconds checked_time_out(std::int64_t milliseconds) {
   constexpr std::int64_t most = 3'600'000;
@@ -74,4 +88,5 @@ NB_MODULE(_core, module) {
   bind_heap(module);
   xstage::binding::bind_gemm(module);
   xstage::binding::bind_attention(module);
+  xstage::binding::bind_moe(module);
 }
