@@ -17,7 +17,7 @@ moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool
 
 /// Partial sums: as many warps that send as memory and fabric keep busy alike; more of them take loads from those who
 /// add up. 8192 tokens, top-8 on two H200, rows of 14 KiB, by 3, 4, 5, 6, 7 and 8 warps: 449, 399, 377, 385, 403 and
-/// 408 us (alone in their own memory 357); one group, so that tokens are complete early, 62 us for 1024 tokens, five
+/// 408 us (the local twin of five 377); one group, so that tokens are complete early, 62 us for 1024 tokens, five
 /// groups
 /// 87. Rows of 4 KiB are short for that: 133 us by one group, 121 by two. Stores in bulk from shared memory: 404 us.
 ///
