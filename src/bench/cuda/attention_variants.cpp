@@ -24,20 +24,11 @@ int multiprocessors(int device) {
 bool computes(const std::string& name) { return name != "all_to_all"; }
 bool exchanges(const std::string& name) { return name == "all_to_all" || name == "serial"; }
 
-std::vector<int> devices_of(const Ranks& ranks) {
-  std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(ranks.count()));
-  for (int rank = 0; rank < ranks.count(); ++rank) {
-    devices.push_back(ranks.device(rank));
-  }
-  return devices;
-}
-
 /// No rank knows of another: each has a heap of its own.
 OperationHandles<Attention> make_local(const AttentionResources& resources) {
   const attention::Problem problem = problem_of_rank(resources.cell);
   OperationHandles<Attention> handles;
-  for (const int device : devices_of(resources.ranks)) {
+  for (const int device : resources.ranks.devices()) {
     handles.heaps.push_back(PeerAccessHeap::create({device}, attention::heap_bytes(problem, 1)));
     const attention::Plan plan = choose_plan(problem, 1, multiprocessors(device), resources.plan);
     handles.of_rank.push_back(std::make_unique<Attention>(handles.heaps.back().rank(0), problem, plan, time_out));
@@ -50,7 +41,7 @@ template <typename Operation, typename Problem, typename Plan>
 OperationHandles<Operation> make_shared_handles(const AttentionResources& resources, const Problem& problem,
                                                 const Plan& plan, std::size_t bytes) {
   OperationHandles<Operation> handles;
-  handles.heaps.push_back(PeerAccessHeap::create(devices_of(resources.ranks), bytes));
+  handles.heaps.push_back(PeerAccessHeap::create(resources.ranks.devices(), bytes));
   for (int rank = 0; rank < resources.ranks.count(); ++rank) {
     handles.of_rank.push_back(std::make_unique<Operation>(handles.heaps.back().rank(rank), problem, plan, time_out));
   }

@@ -48,15 +48,6 @@ Plan shared_plan(const CellResources& resources) {
                      resources.plan);
 }
 
-std::vector<int> devices_of(const Ranks& ranks) {
-  std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(ranks.count()));
-  for (int rank = 0; rank < ranks.count(); ++rank) {
-    devices.push_back(ranks.device(rank));
-  }
-  return devices;
-}
-
 class Fused final : public GemmHandles {
  public:
   explicit Fused(const CellResources& resources) {
@@ -64,7 +55,7 @@ class Fused final : public GemmHandles {
     const int world = resources.ranks.count();
     const Plan plan = shared_plan(resources);
     heaps_.push_back(
-        PeerAccessHeap::create(devices_of(resources.ranks), gemm::heap_bytes(problem, plan, world) + recorder_bytes));
+        PeerAccessHeap::create(resources.ranks.devices(), gemm::heap_bytes(problem, plan, world) + recorder_bytes));
     for (int rank = 0; rank < world; ++rank) {
       handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(rank), problem, plan, time_out));
       launched_.push_back(handles_.back().get());

@@ -33,12 +33,7 @@ MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& o
     : operands_(operands), plan_(plan_of(ranks, problem_of(cell), combine)) {
   const moe::Problem problem = problem_of(cell);
   const moe::HeapSections sections = moe::heap_sections(problem, ranks.count());
-  std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(ranks.count()));
-  for (int rank = 0; rank < ranks.count(); ++rank) {
-    devices.push_back(ranks.device(rank));
-  }
-  heap_ = PeerAccessHeap::create(devices, moe::heap_bytes(problem, ranks.count()));
+  heap_ = PeerAccessHeap::create(ranks.devices(), moe::heap_bytes(problem, ranks.count()));
   for (int rank = 0; rank < ranks.count(); ++rank) {
     const cuda::CurrentDevice current(ranks.device(rank));
     of_rank_.push_back(std::make_unique<Part>(heap_->rank(rank), problem, plan_));

@@ -39,11 +39,7 @@ const MoeParts& MoeVariants::parts(const std::string& name) const {
 }
 
 void MoeVariants::make_layer(const std::string& name) {
-  std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(resources_.ranks.count()));
-  for (int rank = 0; rank < resources_.ranks.count(); ++rank) {
-    devices.push_back(resources_.ranks.device(rank));
-  }
+  const std::vector<int>& devices = resources_.ranks.devices();
   const int world = resources_.ranks.count();
   const moe::Problem problem = problem_of(resources_.cell);
   moe::Plan plan = moe::make_plan(problem, world, kernels::multiprocessors(devices.front()));

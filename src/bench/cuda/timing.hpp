@@ -29,6 +29,7 @@ class Ranks {
   explicit Ranks(const std::vector<int>& devices);
   [[nodiscard]] int count() const { return static_cast<int>(devices_.size()); }
   [[nodiscard]] int device(int rank) const { return devices_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const std::vector<int>& devices() const { return devices_; }  // [rank]
   [[nodiscard]] cudaStream_t stream(int rank) const { return streams_[static_cast<std::size_t>(rank)].get(); }
   /// Until all GPUs have done what was enqueued here.
   void synchronise() const;

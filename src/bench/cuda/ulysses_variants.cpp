@@ -15,15 +15,6 @@ constexpr std::chrono::seconds time_out{5};
 constexpr std::int64_t element_bytes = 2;
 constexpr int parts = 3;
 
-std::vector<int> devices_of(const Ranks& ranks) {
-  std::vector<int> devices;
-  devices.reserve(static_cast<std::size_t>(ranks.count()));
-  for (int rank = 0; rank < ranks.count(); ++rank) {
-    devices.push_back(ranks.device(rank));
-  }
-  return devices;
-}
-
 /// No rank knows of another: each has a heap of its own, and as many rows as it owns.
 template <typename ProblemOfRank>
 OperationHandles<Gemm> make_local_gemms(const UlyssesResources& resources, const ProblemOfRank& problem_of) {
@@ -41,7 +32,7 @@ OperationHandles<Gemm> make_local_gemms(const UlyssesResources& resources, const
 OperationHandles<Attention> make_local_attentions(const UlyssesResources& resources) {
   const attention::Problem problem = problem_of_rank(attention_of(resources.cell));
   OperationHandles<Attention> handles;
-  for (const int device : devices_of(resources.ranks)) {
+  for (const int device : resources.ranks.devices()) {
     const attention::Plan plan = attention::make_plan(problem, 1, kernels::multiprocessors(device));
     handles.heaps.push_back(PeerAccessHeap::create({device}, attention::heap_bytes(problem, 1)));
     handles.of_rank.push_back(std::make_unique<Attention>(handles.heaps.back().rank(0), problem, plan, time_out));
@@ -57,9 +48,8 @@ SharedLayer make_shared_layer(const UlyssesResources& resources) {
   const attention::Problem attention = attention_of(resources.cell).problem;
   const attention::Plan attention_plan = attention::make_plan(attention, world, multiprocessors);
   SharedLayer layer;
-  layer.heap =
-      PeerAccessHeap::create(devices_of(resources.ranks), gemm::heap_bytes(projection, projection_plan, world) +
-                                                              attention::heap_bytes(attention, world));
+  layer.heap = PeerAccessHeap::create(resources.ranks.devices(), gemm::heap_bytes(projection, projection_plan, world) +
+                                                                     attention::heap_bytes(attention, world));
   for (int rank = 0; rank < world; ++rank) {
     HeapRank& heap = layer.heap->rank(rank);
     layer.projection.push_back(std::make_unique<Gemm>(heap, projection, projection_plan, time_out));
