@@ -92,7 +92,7 @@ ulysses() {
 
 moe() {
   [ -x "$build/gpu_tests" ] && step 120 gpu_tests_moe "$build/gpu_tests" --gtest_filter='*Moe*'
-  step 300 bench_moe "$tool" bench moe --tokens 1024,4096,8192 --trials 9 --verify -o moe-table.json
+  step 400 bench_moe "$tool" bench moe --tokens 1024,4096,8192 --trials 9 --verify -o moe-table.json
   if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
     step 400 moe_baselines python3 -B "$source_folder/bench/baselines/moe.py" --tool "$tool" --limit 380 \
       --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output moe-baselines.json
