@@ -46,7 +46,7 @@ set -- "$objects/nanobind.o"
 for source in "$root"/python/xstage/*.cpp; do
   object=$objects/$(basename -- "$source" .cpp).o
   # shellcheck disable=SC2086
-  "$compiler" $flags -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Werror -I "$root/include" \
+  "$compiler" $flags -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Werror -I "$root/include" -I "$root/src" \
     -isystem "$python_include" -isystem "$nanobind/include" -isystem "$cuda/include" \
     -c "$source" -o "$object"
   set -- "$@" "$object"

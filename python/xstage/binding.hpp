@@ -19,18 +19,6 @@ void bind_moe(nanobind::module_& module);
 
 [[nodiscard]] int multiprocessors(int device);
 
-/// Makes `device` current for a scope.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int device);
-  ~CurrentDevice();
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-
- private:
-  int previous_ = 0;
-};
-
 /// InputError outside of 1 ms to an hour.
 [[nodiscard]] std::chrono::milliseconds checked_time_out(std::int64_t milliseconds);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "binding.hpp"
+#include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
 #include "xstage/symmetric_heap.hpp"
 
@@ -18,29 +19,12 @@ using namespace nanobind::literals;  // "name"_a
 
 namespace xstage::binding {
 
-namespace {
-
-void check(cudaError_t status, const std::string& what) {
-  if (status != cudaSuccess) {
-    throw DeviceError(what + ": " + cudaGetErrorString(status));
-  }
-}
-
-}  // namespace
-
 int multiprocessors(int device) {
   int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-        "asking for the multiprocessors of GPU " + std::to_string(device));
+  cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+              "asking for the multiprocessors of GPU " + std::to_string(device));
   return count;
 }
-
-CurrentDevice::CurrentDevice(int device) {
-  check(cudaGetDevice(&previous_), "asking for the current GPU");
-  check(cudaSetDevice(device), "selecting GPU " + std::to_string(device));
-}
-
-CurrentDevice::~CurrentDevice() { static_cast<void>(cudaSetDevice(previous_)); }
 
 std::chrono::milliseconds checked_time_out(std::int64_t milliseconds) {
   constexpr std::int64_t most = 3'600'000;

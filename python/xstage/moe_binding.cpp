@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "binding.hpp"
+#include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/symmetric_heap.hpp"
@@ -70,7 +71,7 @@ void launch(MoeLayer& layer, std::int64_t token_count, std::uintptr_t tokens, st
 
 void pack_linear1(const Problem& problem, int device, std::uintptr_t gate, std::uintptr_t up,
                   std::int64_t expert_stride, std::uintptr_t packed, std::uintptr_t stream) {
-  const binding::CurrentDevice current(device);  // unlike a layer, packing has no device of its own
+  const xstage::cuda::CurrentDevice current(device);  // unlike a layer, packing has no device of its own
   xstage::moe::pack_linear1(problem, reinterpret_cast<const void*>(gate), reinterpret_cast<const void*>(up),
                             expert_stride, reinterpret_cast<void*>(packed), reinterpret_cast<CUstream_st*>(stream));
 }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <span>
 
-#include "bench/normal_pattern.hpp"
 #include "bench/random_bits.hpp"
+#include "moe/reference.hpp"
 
 namespace xstage::moe_test {
 
@@ -479,11 +479,8 @@ void Call::expect_right_rows(int rank) const {
 
 /// Partial sums stand where the first row of theirs would.
 Elements Call::expected_sum(int rank, std::int64_t token) const {
-  struct Summand {
-    int owner;
-    std::vector<float> columns;
-  };
-  std::vector<Summand> summands;  // of one choice each, or of all choices of a peer
+  std::vector<int> owners;     // of the rows below
+  std::vector<Elements> rows;  // of one choice each, or of all choices of a peer
   for (int choice = 0; choice < case_.top_k; ++choice) {
     const auto place = static_cast<std::size_t>(token * case_.top_k + choice);
     const std::int32_t expert = routing_.ranks[index_of(rank)].experts[place];
@@ -491,25 +488,23 @@ Elements Call::expected_sum(int rank, std::int64_t token) const {
       continue;
     }
     const int owner = expert / case_.experts_per_rank;
-    auto summand = std::find_if(summands.begin(), summands.end(), [&](const Summand& had) {
-      return case_.partial_sums && owner != rank && had.owner == owner;
-    });
-    if (summand == summands.end()) {
-      summand = summands.insert(summand, {owner, std::vector<float>(case_.row_elements())});
+    auto group = std::find(owners.begin(), owners.end(), owner) - owners.begin();
+    if (!case_.partial_sums || owner == rank || index_of(static_cast<int>(group)) == owners.size()) {
+      group = static_cast<std::ptrdiff_t>(owners.size());
+      owners.push_back(owner);
+      rows.emplace_back();
     }
     for (std::size_t column = 0; column < case_.row_elements(); ++column) {
-      summand->columns[column] += bench::from_bf16(result_element({rank, token, choice}, column));
+      rows[index_of(static_cast<int>(group))].push_back(result_element({rank, token, choice}, column));
     }
   }
-  Elements sum(case_.row_elements());
-  for (std::size_t column = 0; column < sum.size(); ++column) {
-    float value = 0;
-    for (const Summand& summand : summands) {
-      value += bench::from_bf16(bench::to_bf16(summand.columns[column]));  // a row alone is bf16 already
-    }
-    sum[column] = bench::to_bf16(value);
+  const std::size_t width = case_.row_elements();
+  Elements summands;
+  for (const Elements& of_group : rows) {
+    const Elements summand = of_group.size() == width ? of_group : moe::combine_rows(of_group, of_group.size() / width);
+    summands.insert(summands.end(), summand.begin(), summand.end());
   }
-  return sum;
+  return rows.empty() ? Elements(width, 0) : moe::combine_rows(summands, rows.size());
 }
 
 void Call::expect_right_output(int rank) const {

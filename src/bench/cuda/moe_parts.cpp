@@ -17,20 +17,20 @@ namespace {
 /// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
 constexpr std::chrono::seconds time_out{5};
 
-moe::Plan plan_of(const Ranks& ranks, const moe::Problem& problem, moe::Combine combine) {
-  moe::Plan plan = moe::make_plan(problem, ranks.count(), kernels::multiprocessors(ranks.device(0)));
+}  // namespace
+
+moe::Plan plan_of(const Ranks& ranks, const MoeCell& cell, moe::Combine combine) {
+  moe::Plan plan = moe::make_plan(problem_of(cell), ranks.count(), kernels::multiprocessors(ranks.device(0)));
   plan.combine = combine;
   return plan;
 }
-
-}  // namespace
 
 MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan)
     : exchange(heap, problem, plan, time_out), linears(problem, exchange.rows(), exchange.most_rows(), plan.issuers) {}
 
 MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, moe::Combine combine,
                    bool twins)
-    : operands_(operands), plan_(plan_of(ranks, problem_of(cell), combine)) {
+    : operands_(operands), plan_(plan_of(ranks, cell, combine)) {
   const moe::Problem problem = problem_of(cell);
   const moe::HeapSections sections = moe::heap_sections(problem, ranks.count());
   heap_ = PeerAccessHeap::create(ranks.devices(), moe::heap_bytes(problem, ranks.count()));

@@ -18,6 +18,9 @@
 
 namespace xstage::bench {
 
+/// The rule's plan for a cell, but for what crosses behind Linear-2.
+[[nodiscard]] moe::Plan plan_of(const Ranks& ranks, const MoeCell& cell, moe::Combine combine);
+
 /// On all ranks, in a heap that they share. All kernels but combine have run one after the other when this is made:
 /// each finds what it finds in a layer.
 class MoeParts {

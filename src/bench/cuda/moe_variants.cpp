@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/collective/handle.hpp"
-
 namespace xstage::bench {
 
 namespace {
@@ -39,14 +37,12 @@ const MoeParts& MoeVariants::parts(const std::string& name) const {
 }
 
 void MoeVariants::make_layer(const std::string& name) {
-  const std::vector<int>& devices = resources_.ranks.devices();
   const int world = resources_.ranks.count();
   const moe::Problem problem = problem_of(resources_.cell);
-  moe::Plan plan = moe::make_plan(problem, world, kernels::multiprocessors(devices.front()));
-  plan.combine = combine_of(name);
+  const moe::Plan plan = plan_of(resources_.ranks, resources_.cell, combine_of(name));
   auto made = std::make_unique<Layer>();
   made->name = name;
-  made->heap = PeerAccessHeap::create(devices, moe::heap_bytes(problem, world));
+  made->heap = PeerAccessHeap::create(resources_.ranks.devices(), moe::heap_bytes(problem, world));
   for (int rank = 0; rank < world; ++rank) {
     made->of_rank.push_back(std::make_unique<MoeLayer>(made->heap->rank(rank), problem, plan, time_out));
   }

@@ -16,8 +16,8 @@ moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool
 }  // namespace
 
 /// Partial sums: as many warps that send as memory and fabric keep busy alike; more of them take loads from those who
-/// add up. 8192 tokens, top-8 on two H200, rows of 14 KiB, by 3, 4, 5, 6, 7 and 8 warps: 449, 399, 377, 385, 403 and
-/// 408 us (the local twin of five 377); one group, so that tokens are complete early, 62 us for 1024 tokens, five
+/// add up. 8192 tokens, top-8 on two H200, rows of 14 KiB, by 3 to 8 warps in their best groups: 449, 399, 377, 385,
+/// 403 and 408 us (local twin of five: 377). One group, so that tokens are complete early: 63 us for 1024 tokens, five
 /// groups
 /// 87. Rows of 4 KiB are short for that: 133 us by one group, 121 by two. Stores in bulk from shared memory: 404 us.
 ///
