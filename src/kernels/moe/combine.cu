@@ -17,9 +17,9 @@ moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool
 
 /// Partial sums: as many warps that send as memory and fabric keep busy alike; more of them take loads from those who
 /// add up. 8192 tokens, top-8 on two H200, rows of 14 KiB, by 3 to 8 warps in their best groups: 449, 399, 377, 385,
-/// 403 and 408 us (local twin of five: 377). One group, so that tokens are complete early: 63 us for 1024 tokens, five
-/// groups
-/// 87. Rows of 4 KiB are short for that: 133 us by one group, 121 by two. Stores in bulk from shared memory: 404 us.
+/// 403 and 408 us (local twin of five: 377). One group, so that tokens are complete early: 63 us for 1024 tokens, with
+/// five groups 87. Rows of 4 KiB are short for that: 133 us by one group, 121 by two. Stores in bulk from shared
+/// memory: 404 us.
 ///
 /// Rows: one warp that sends, with small pieces and few of them on the way: what queues before the fabric delays the
 /// loads of those who add up on the same multiprocessor. 8192 tokens, top-8 on two H200, of the drain rate: rows of 14
