@@ -38,6 +38,6 @@ function(xstage_cuda_settings target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v,-warn-spills>")
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
   set_target_properties(${target} PROPERTIES
-    CUDA_COMPILER_LAUNCHER "${Python3_EXECUTABLE};${PROJECT_SOURCE_DIR}/scripts/capture_ptxas.py")
+    CUDA_COMPILER_LAUNCHER "${Python3_EXECUTABLE};${PROJECT_SOURCE_DIR}/scripts/capture_ptxas.py;${CMAKE_CUDA_COMPILER_LAUNCHER}")
 endfunction()
 xstage_cuda_settings(xstage_cuda_node)
