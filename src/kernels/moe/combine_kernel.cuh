@@ -25,39 +25,46 @@ namespace xstage::kernels {
 
 template <class Delay>
 __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks) {
-  const std::int32_t warp = __shfl_sync(0xFFFFFFFFU, static_cast<std::int32_t>(threadIdx.x / 32U), 0);
+  const RolePlace all{0, combine_warps, warp_index(), 0, 0, block, blocks};
+  const std::int32_t warp = all.warp;
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
   const CollectiveCall call(launch.exchange.call, block);
   const bool sends = warp < launch.senders;
-  const MoeProgress progress = CombineShared::progress(launch);
-  progress.prepare(static_cast<std::int32_t>(threadIdx.x));
-  const Delay delay(launch.delays, block);
-  CombineSender<Delay> sender(launch, block, blocks, sends ? warp : 0, delay);
+  const RolePlace sender_place = all.part(sends ? 0 : warp, launch.senders);
+  const CombineShared shared(launch, all);
+  shared.progress().prepare(all);
+  const Delay delay(launch.delays, all);
+  CombineSender<Delay> sender(launch, shared, sender_place, delay);
   if (sends && launch.partial_sums == 0) {
     sender.prepare();
   }
-  __syncthreads();
+  all.synchronise();
   cudaGridDependencySynchronize();  // the kernel before in the stream has made the rows
   const std::uint32_t epoch = begin_call(call, MoeExchangePad::combine_calls, block);
-  if (launch.enters != 0 && block == 0 && threadIdx.x == combine_threads - 1) {
+  // The dispatch before it has done nothing, because of a bad choice in a call before that: peers may not come.
+  const bool passes_over = load_relaxed(call.own_signal(MoeExchangePad::passed_over)) != 0U;
+  if (launch.enters != 0 && block == 0 && all.thread() == combine_threads - 1) {
     call.announce(epoch);
   }
-  if (sends && launch.partial_sums != 0) {
-    CombinePartialSender<Delay>(launch, block, blocks, warp, delay).run(epoch);
+  if (passes_over) {
+    // Nobody has anything to tell or to wait for.
+  } else if (sends && launch.partial_sums != 0) {
+    CombinePartialSender<Delay>(launch, shared, sender_place, delay).run(epoch);
   } else if (sends) {
     sender.run(epoch);
   } else if (launch.senders != 0 && warp == launch.senders) {
     const CallParameters& parameters = launch.exchange.call;
     const std::int32_t least = launch.told_together * launch.senders * (parameters.world - 1);
-    MoePoster(parameters, progress, MoeExchangePad::combine_flags(parameters.world, blocks), launch.senders, least,
-              block, blocks, delay)
+    MoePoster(parameters, shared.progress(), MoeExchangePad::combine_flags(parameters.world, blocks), launch.senders,
+              least, all, delay)
         .run(epoch);
   } else {
-    CombineSum<Delay>(launch, block, blocks, warp - (combine_warps - combine_adders(launch.senders)), delay).run(epoch);
+    const std::int32_t adders = combine_adders(launch.senders);
+    CombineSum<Delay>(launch, all.part(combine_warps - adders, adders), delay).run(epoch);
   }
-  __syncthreads();  // all have read the number of the call before it changes
-  if (threadIdx.x == 0) {
+  all.synchronise();  // all have read the number of the call before it changes
+  if (all.thread() == 0) {
     end_call(call, MoeExchangePad::combine_calls, block, epoch);  // who adds has waited for peers
   }
 }

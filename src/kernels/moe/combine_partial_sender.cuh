@@ -10,9 +10,14 @@ namespace xstage::kernels {
 template <class Delay>
 class CombinePartialSender {
  public:
-  __device__ CombinePartialSender(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks,
-                                  std::int32_t sender, const Delay& delay)
-      : launch_(launch), exchange_(launch.exchange), peers_(launch, block, blocks), sender_(sender), delay_(delay) {}
+  __device__ CombinePartialSender(const CombineLaunch& launch, const CombineShared& shared, const RolePlace& place,
+                                  const Delay& delay)
+      : launch_(launch),
+        exchange_(launch.exchange),
+        shared_(shared),
+        peers_(launch, place),
+        sender_(place.warp),
+        delay_(delay) {}
 
   __device__ void run(std::uint32_t epoch) {
     if (!peers_.may_store(epoch)) {
@@ -83,12 +88,13 @@ class CombinePartialSender {
     delay_();
     __syncwarp();
     if (notes) {
-      CombineShared::progress(launch_).note(sender_, lane_index(), tokens);
+      shared_.progress().note(sender_, lane_index(), tokens);
     }
   }
 
   const CombineLaunch& launch_;
   const MoeExchange& exchange_;
+  const CombineShared& shared_;
   CombinePeers peers_;
   const std::int32_t sender_;
   Delay delay_;

@@ -7,7 +7,7 @@ namespace xstage::kernels {
 
 inline constexpr std::int32_t combine_threads = 512;
 inline constexpr std::int32_t combine_warps = combine_threads / 32;
-static_assert(combine_warps > most_moe_senders + 1 && combine_threads >= MoeProgress::count);
+static_assert(combine_warps > most_moe_senders + 1);
 
 /// A piece that a sender has loaded, and where it goes.
 struct SentPiece {
@@ -82,23 +82,28 @@ class CombineShared {
  public:
   using Barrier = MoeStageRing::Barrier;
 
-  [[nodiscard]] __device__ static MoeStageRing ring(const CombineLaunch& launch, std::int32_t sender) {
-    return {launch.ring, reinterpret_cast<Barrier*>(base()) + sender * CombineLayout::stages_of(launch),
-            base() + CombineLayout::of(launch).stages + sender * CombineLayout::ring_bytes(launch)};
+  __device__ CombineShared(const CombineLaunch& launch, const RolePlace& place)
+      : launch_(launch), offset_(place.shared_offset) {}
+
+  [[nodiscard]] __device__ MoeStageRing ring(std::int32_t sender) const {
+    return {launch_.ring, at<Barrier>(0) + sender * CombineLayout::stages_of(launch_),
+            at<char>(CombineLayout::of(launch_).stages) + sender * CombineLayout::ring_bytes(launch_)};
   }
-  [[nodiscard]] __device__ static MoeProgress progress(const CombineLaunch& launch) {
-    return MoeProgress(reinterpret_cast<std::uint32_t*>(base() + CombineLayout::of(launch).progress));
+  [[nodiscard]] __device__ MoeProgress progress() const {
+    return MoeProgress(at<std::uint32_t>(CombineLayout::of(launch_).progress));
   }
-  [[nodiscard]] __device__ static SentPiece* pieces(const CombineLaunch& launch, std::int32_t sender) {
-    return reinterpret_cast<SentPiece*>(base() + CombineLayout::of(launch).pieces) +
-           sender * CombineLayout::stages_of(launch);
+  [[nodiscard]] __device__ SentPiece* pieces(std::int32_t sender) const {
+    return at<SentPiece>(CombineLayout::of(launch_).pieces) + sender * CombineLayout::stages_of(launch_);
   }
 
  private:
-  [[nodiscard]] __device__ static char* base() {
-    extern __shared__ __align__(128) char combine_shared[];
-    return combine_shared;
+  template <class Type>
+  [[nodiscard]] __device__ Type* at(std::int32_t offset) const {
+    return role_shared<Type>(offset_ + offset);
   }
+
+  const CombineLaunch& launch_;
+  const std::int32_t offset_;
 };
 
 }  // namespace xstage::kernels

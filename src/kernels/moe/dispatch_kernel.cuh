@@ -23,22 +23,21 @@ namespace xstage::kernels {
 
 template <class Delay>
 __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t block, std::int32_t blocks) {
-  // From one lane to all: the compiler then knows that a warp agrees on it.
-  const std::int32_t warp = __shfl_sync(0xFFFFFFFFU, static_cast<std::int32_t>(threadIdx.x / 32U), 0);
+  const RolePlace all{0, dispatch_warps, warp_index(), 0, 0, block, blocks};
+  const std::int32_t warp = all.warp;
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
-  const DispatchShared shared(launch);
-  const DispatchPlaces places(launch, shared, block, blocks);
+  const DispatchShared shared(launch, all);
+  const DispatchPlaces places(launch, shared, all);
   places.prepare();
-  shared.progress().prepare(static_cast<std::int32_t>(threadIdx.x));
-  __syncthreads();
+  shared.progress().prepare(all);
+  all.synchronise();
   const bool sends = warp < launch.senders;
-  const std::int32_t copier_warp = warp - launch.senders;
-  const bool copies = !sends && copier_warp < launch.copiers;
+  const bool copies = !sends && warp - launch.senders < launch.copiers;
   const bool posts = launch.copiers != 0 && warp == dispatch_warps - 1;
-  Delay delay(launch.delays, block);
-  DispatchSender<Delay> sender(launch, shared, block, blocks, sends ? warp : 0, delay);
-  DispatchCopier<Delay> copier(launch, shared, block, blocks, copies ? copier_warp : 0, delay);
+  Delay delay(launch.delays, all);
+  DispatchSender<Delay> sender(launch, shared, all.part(sends ? 0 : warp, launch.senders), delay);
+  DispatchCopier<Delay> copier(launch, shared, all.part(copies ? launch.senders : warp, launch.copiers), delay);
   if (sends) {
     sender.prepare();
   }
@@ -57,13 +56,13 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
     copier.run();
   } else if (posts) {
     const std::int32_t least = launch.told_together * (launch.exchange.call.world - 1);
-    MoePoster(launch.exchange.call, shared.progress(), MoeExchangePad::dispatch_flags, launch.senders, least, block,
-              blocks, delay)
+    MoePoster(launch.exchange.call, shared.progress(), MoeExchangePad::dispatch_flags, launch.senders, least, all,
+              delay)
         .run(shared.words().epoch);
   }
   const std::uint32_t epoch = shared.words().epoch;
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  all.synchronise();
+  if (all.thread() == 0) {
     // Nobody waits for peers here: copiers have heard from all of them that everything has come.
     end_call(CollectiveCall(launch.exchange.call, block), MoeExchangePad::dispatch_calls, block, epoch);
   }

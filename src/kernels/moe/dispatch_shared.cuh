@@ -10,13 +10,14 @@ namespace xstage::kernels {
 inline constexpr std::int32_t dispatch_threads = 512;
 inline constexpr std::int32_t dispatch_warps = dispatch_threads / 32;
 static_assert(dispatch_warps >= max_world && dispatch_warps >= most_moe_senders);
-static_assert(dispatch_threads >= MoeProgress::count);
 
 /// What the warps of a CTA tell each other.
 struct DispatchWords {
   std::uint32_t epoch;
-  std::uint32_t failed;  // before the first row: a peer has not entered, or a CTA has not counted
-  std::int32_t tokens_of[max_world];
+  std::uint32_t passed_over;  // an earlier call has met a bad choice: this one does nothing
+  std::uint32_t failed;       // before the first row: that, or a peer has not entered, or a CTA has not counted
+  std::uint32_t bad_choice;   // mark of the first that this CTA has counted, see MoeCountLine
+  std::int32_t of_ranks[MoeCountLine::count][max_world];  // tokens; in CTA 0 also bad choices
   std::int32_t sender_end[most_moe_senders];  // behind the last token of each sender
   std::uint32_t progress[MoeProgress::count];
 };
@@ -46,8 +47,8 @@ class DispatchShared {
  public:
   using Barrier = MoeStageRing::Barrier;
 
-  __device__ explicit DispatchShared(const DispatchLaunch& launch)
-      : launch_(launch), layout_(DispatchLayout::of(launch)) {}
+  __device__ DispatchShared(const DispatchLaunch& launch, const RolePlace& place)
+      : launch_(launch), layout_(DispatchLayout::of(launch)), offset_(place.shared_offset) {}
 
   [[nodiscard]] __device__ DispatchWords& words() const { return *at<DispatchWords>(layout_.words); }
   [[nodiscard]] __device__ MoeProgress progress() const { return MoeProgress(words().progress); }
@@ -68,13 +69,13 @@ class DispatchShared {
 
  private:
   template <class Type>
-  [[nodiscard]] __device__ static Type* at(std::int32_t offset) {
-    extern __shared__ __align__(128) char dispatch_shared[];
-    return reinterpret_cast<Type*>(dispatch_shared + offset);
+  [[nodiscard]] __device__ Type* at(std::int32_t offset) const {
+    return role_shared<Type>(offset_ + offset);
   }
 
   const DispatchLaunch& launch_;
   const DispatchLayout layout_;
+  const std::int32_t offset_;
 };
 
 }  // namespace xstage::kernels

@@ -19,57 +19,48 @@
 namespace xstage::kernels {
 
 /// One thread of each warp sets up its share: the instruction takes one address a warp.
-__device__ inline void initialise_grouped_barriers(const GroupedLaunch& launch, std::uint32_t warp) {
+__device__ inline void initialise_grouped_barriers(const GroupedLaunch& launch, const RolePlace& place) {
   constexpr std::int32_t warps = gemm_threads / 32;
   static_assert(warps >= 2 * max_staging + 1 && warps >= most_grouped_stages);
-  GroupedBarriers& barriers = GroupedShared(launch).barriers();
-  if (static_cast<std::int32_t>(warp) < launch.stages) {
-    barriers.full[warp].init(1);
+  GroupedBarriers& barriers = GroupedShared(launch, place).barriers();
+  if (place.warp < launch.stages) {
+    barriers.full[place.warp].init(1);
     // The warpgroups of every CTA that the loads of one CTA reach.
-    barriers.empty[warp].init(static_cast<std::uint32_t>(2 * launch.tiling.cluster));
+    barriers.empty[place.warp].init(static_cast<std::uint32_t>(2 * launch.tiling.cluster));
   }
-  if (warp < 2 * max_staging) {
-    const std::uint32_t half = warp / max_staging;
-    const std::uint32_t place = warp % max_staging;
-    barriers.staged[half][place].init(4);
-    barriers.vacant[half][place].init(1);
+  if (place.warp < 2 * max_staging) {
+    const std::int32_t half = place.warp / max_staging;
+    const std::int32_t number = place.warp % max_staging;
+    barriers.staged[half][number].init(4);
+    barriers.vacant[half][number].init(1);
   }
   cutlass::arch::fence_barrier_init();
 }
 
 /// Barriers and tensor maps concern this CTA alone: before the kernel before this one has ended.
-__device__ inline void set_up_grouped(const GroupedLaunch& launch, std::uint32_t warp) {
+__device__ inline void set_up_grouped(const GroupedLaunch& launch, const RolePlace& place) {
   if (cute::elect_one_sync() == 0U) {
     return;
   }
-  if (warp == gemm_threads / 32 - 1) {
+  if (place.warp == gemm_threads / 32 - 1) {
     cute::prefetch_tma_descriptor(&launch.rows);
     cute::prefetch_tma_descriptor(&launch.half_rows);
     cute::prefetch_tma_descriptor(&launch.weights);
     cute::prefetch_tma_descriptor(&launch.half_weights);
     cute::prefetch_tma_descriptor(&launch.output);
   }
-  initialise_grouped_barriers(launch, warp);
+  initialise_grouped_barriers(launch, place);
 }
 
 /// By all threads.
-__device__ inline void copy_counts(const GroupedLaunch& launch) {
-  const GroupedShared shared(launch);
-  for (auto expert = static_cast<std::int32_t>(threadIdx.x); expert <= launch.experts; expert += gemm_threads) {
+__device__ inline void copy_counts(const GroupedLaunch& launch, const RolePlace& place) {
+  const GroupedShared shared(launch, place);
+  for (std::int32_t expert = place.thread(); expert <= launch.experts; expert += place.threads()) {
     shared.first_block()[expert] = launch.first_block[expert];
     if (expert < launch.experts) {
       shared.counts()[expert] = launch.counts[expert];
     }
   }
-}
-
-__device__ inline GroupedPlace grouped_place(const GroupedLaunch& launch) {
-  const auto block = static_cast<std::int32_t>(blockIdx.x);
-  const auto blocks = static_cast<std::int32_t>(gridDim.x);
-  if (launch.tiling.cluster == 1) {
-    return {block, blocks, 0};
-  }
-  return {block / 2, blocks / 2, block % 2};
 }
 
 // See RegisterSplit in kernels/gemm/gemm_kernel.cuh: what the multiplying warpgroups take, the helpers give back.
@@ -81,32 +72,39 @@ struct GroupedRegisters {
 
 template <int TileColumns, bool Gated>
 __global__ void __launch_bounds__(gemm_threads, 1) grouped_kernel(const __grid_constant__ GroupedLaunch launch) {
-  const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
-  set_up_grouped(launch, warp);
-  const GroupedPlace place = grouped_place(launch);
-  __syncthreads();
+  const RolePlace all{0,
+                      gemm_threads / 32,
+                      warp_index(),
+                      0,
+                      0,
+                      static_cast<std::int32_t>(blockIdx.x),
+                      static_cast<std::int32_t>(gridDim.x)};
+  set_up_grouped(launch, all);
+  all.synchronise();
   if (launch.tiling.cluster > 1) {
     cute::cluster_arrive_relaxed();  // what the other CTA must see are barriers, which their own fence has published
   }
   // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
   cudaTriggerProgrammaticLaunchCompletion();
   cudaGridDependencySynchronize();
-  copy_counts(launch);
-  __syncthreads();
+  copy_counts(launch, all);
+  all.synchronise();
   if (launch.tiling.cluster > 1) {
     cute::cluster_wait();
   }
-  const std::int32_t tiles = same_in_warp(GroupedShared(launch).order().cluster_tiles());
-  const auto warpgroup = static_cast<int>(warp / 4U);
+  const std::int32_t tiles = same_in_warp(GroupedShared(launch, all).order().cluster_tiles());
+  const std::int32_t warpgroup = all.warp / 4;
   if (warpgroup == 0) {
     cutlass::arch::warpgroup_reg_dealloc<GroupedRegisters<TileColumns>::helper>();
-    if (warp == 0) {
-      GroupedLoader<TileColumns>(launch, place).run(tiles);
-    } else if (warp < 3) {
-      GroupedStore<TileColumns, Gated>(launch, place, static_cast<int>(warp) - 1).run(tiles);
+    if (all.warp == 0) {
+      GroupedLoader<TileColumns>(launch, all.part(0, 1)).run(tiles);
+    } else if (all.warp < 3) {
+      GroupedStore<TileColumns, Gated>(launch, all.part(1, 2)).run(tiles);
     }
   } else {
     cutlass::arch::warpgroup_reg_alloc<GroupedRegisters<TileColumns>::multiply>();
+    RolePlace place = all.part(4 * warpgroup, 4);
+    place.barrier = warpgroup;
     GroupedMultiply<TileColumns, Gated>(launch, place, warpgroup - 1).run(tiles);
   }
 }

@@ -28,9 +28,10 @@ struct MoeRoute {
 };
 static_assert(sizeof(MoeRoute) == 8);
 
-/// In pinned host memory, one a rank: the first expert id or router weight that breaks a rule.
+/// In pinned host memory, one a rank: of all ranks' expert ids and router weights the first that breaks a rule, the same
+/// on every rank.
 struct RoutingReport {
-  std::uint32_t raised;  // 0: none; 1: being filled; 2: complete
+  std::uint32_t raised;  // 0: none; 1: complete
   std::int32_t rank;
   std::int32_t token;
   std::int32_t choice;
@@ -50,7 +51,9 @@ struct MoeExchangePad {
       combine_calls + CallPad::most_blocks;  // CTAs of this rank that wait for the others
   static constexpr std::uint32_t blocks_passed =
       blocks_arrived + line;  // the last call in which all of them came, or none had to
-  static constexpr std::uint32_t dispatch_flags = blocks_passed + line;  // [source rank][CTA][most_moe_senders]
+  static constexpr std::uint32_t bad_call = blocks_passed + line;  // the dispatch in which a rank had a bad choice
+  static constexpr std::uint32_t passed_over = bad_call + 1;       // 1: a dispatch behind that one has done nothing
+  static constexpr std::uint32_t dispatch_flags = bad_call + line;  // [source rank][CTA][most_moe_senders]
   static constexpr std::uint32_t flag_shift = 21;  // bits of tokens in a flag: CTAs * 2^21 exceed tokens
   static constexpr std::uint32_t all_sent = (1U << flag_shift) - 1U;  // instead of tokens: nothing more will come
 
@@ -98,8 +101,33 @@ struct MoeRing {
 [[nodiscard]] XSTAGE_HOST_DEVICE constexpr std::int32_t padded_counts(std::int32_t experts) {
   return (experts + 3) / 4 * 4;
 }
+/// Words of one call's `totals`: choices of each expert, then the mark of the rank's first bad choice.
+[[nodiscard]] XSTAGE_HOST_DEVICE constexpr std::int32_t total_words(std::int32_t experts) {
+  return padded_counts(experts + 1);
+}
 
-/// For tests: see moe_exchange_delay.cuh.
+/// What a rank tells all others of a call: 8 bytes each, the number of the call in the upper half of every word.
+struct MoeCountLine {
+  // [experts]: choices of each expert, then:
+  static constexpr std::int32_t tokens = 0;
+  static constexpr std::int32_t bad_choice = 1;  // mark of the first choice that breaks a rule, 0: none does
+  static constexpr std::int32_t bad_expert = 2;  // its expert id
+  static constexpr std::int32_t bad_weight = 3;  // bits of its router weight
+  static constexpr std::int32_t count = 4;
+
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::int32_t words(std::int32_t experts) {
+    return experts + count;
+  }
+  /// So that the first choice has the largest mark, and none has 0.
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::uint32_t mark(std::int32_t choice) {
+    return ~static_cast<std::uint32_t>(choice);
+  }
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::int32_t marked(std::uint32_t mark) {
+    return static_cast<std::int32_t>(~mark);
+  }
+};
+
+/// For tests: see role.cuh.
 struct MoeDelays {
   std::uint32_t longest_ns;  // 0: none
   std::uint32_t seed;
@@ -111,9 +139,9 @@ struct DispatchLaunch {
   const std::int32_t* experts;
   const float* router_weights;
   char* peer_tokens[max_world];      // MoeRows::tokens of every rank
-  std::uint64_t* counts[max_world];  // symmetric, of every rank: [source rank][experts + 1], see dispatch_places.cuh
+  std::uint64_t* counts[max_world];  // symmetric, of every rank: [source rank][MoeCountLine]
   std::uint32_t* block_counts;       // [CTAs][padded_counts(experts)]: of this rank's tokens
-  std::uint32_t* totals;             // [2][padded_counts(experts)]: of all CTAs, in odd and even calls; zeros at first
+  std::uint32_t* totals;             // [2][total_words(experts)]: of all CTAs, in odd and even calls; zeros at first
   RoutingReport* report;
   std::int32_t senders;         // warps of a CTA, 1 to most_moe_senders
   std::int32_t copiers;         // warps of a CTA that copy what peers sent, 0 if and only if there are none

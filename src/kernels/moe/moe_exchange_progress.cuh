@@ -7,7 +7,6 @@
 // busy. In that time a sender would store nothing, so it is another warp's work, and one fence serves the flags of all
 // senders for some tokens.
 
-#include "kernels/moe/moe_exchange_delay.cuh"
 #include "kernels/moe/moe_exchange_ring.cuh"
 
 namespace xstage::kernels {
@@ -20,10 +19,11 @@ class MoeProgress {
 
   __device__ explicit MoeProgress(std::uint32_t* words) : words_(words) {}
 
-  /// Before a barrier of the CTA. `thread` of at least `count` threads.
-  __device__ void prepare(std::int32_t thread) const {
-    if (thread < count) {
-      words_[thread] = 0;
+  /// All threads of the kernel's roles, before a barrier of theirs.
+  __device__ void prepare(const RolePlace& place) const {
+#pragma unroll 1
+    for (std::int32_t word = place.thread(); word < count; word += place.threads()) {
+      words_[word] = 0;
     }
   }
   /// That so many tokens are stored for that peer: bulk stores complete, ordinary ones issued. Warps agree before; any
@@ -44,15 +44,14 @@ class MoePoster {
   /// `flags`: word of the signal pad with the first flag of this kernel. `least`: tokens worth telling before the end,
   /// of all senders and peers together.
   __device__ MoePoster(const CallParameters& call, const MoeProgress& progress, std::uint32_t flags,
-                       std::int32_t senders, std::int32_t least, std::int32_t block, std::int32_t blocks,
-                       const Delay& delay)
+                       std::int32_t senders, std::int32_t least, const RolePlace& place, const Delay& delay)
       : call_(call),
         progress_(progress),
         flags_(flags),
         senders_(senders),
         least_(least),
-        block_(block),
-        blocks_(blocks),
+        block_(place.block),
+        blocks_(place.blocks),
         delay_(delay) {}
 
   __device__ void run(std::uint32_t epoch) {
