@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/moe_parameters.hpp"
 #include "moe/heap.hpp"
 #include "moe/problem.hpp"
 #include "moe/routing.hpp"

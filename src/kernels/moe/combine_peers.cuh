@@ -3,7 +3,7 @@
 // In the order of tokens, not of experts: tokens then become complete evenly over time, and their ranks add them up
 // while others are on their way. All methods are for whole warps.
 
-#include "kernels/moe/combine_shared.cuh"
+#include "kernels/moe/exchange_shared.cuh"
 
 namespace xstage::kernels {
 

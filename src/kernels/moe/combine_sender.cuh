@@ -126,11 +126,7 @@ class CombineSender {
 
   /// One lane for each owner.
   __device__ void note(bool notes, std::uint32_t tokens) {
-    delay_();
-    __syncwarp();
-    if (notes) {
-      shared_.progress().note(sender_, lane_owner(), tokens);
-    }
+    shared_.progress().note_of_warp(notes, sender_, lane_owner(), tokens, delay_);
   }
 
   const CombineLaunch& launch_;

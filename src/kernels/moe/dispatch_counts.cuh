@@ -3,7 +3,7 @@
 // Few tokens: every CTA counts all of them. Many: each counts its own and adds up what those before it have left, which
 // takes a barrier of all CTAs. Totals are ready with the barrier, so that peers hear of them while CTAs still add up.
 
-#include "kernels/moe/dispatch_shared.cuh"
+#include "kernels/moe/exchange_shared.cuh"
 
 namespace xstage::kernels {
 
@@ -137,7 +137,8 @@ class DispatchCounts {
   }
 
   [[nodiscard]] __device__ MoeTokenRange sender_tokens(std::int32_t sender) const {
-    return MoeTokenRange::of(exchange_.tokens, place_.block * launch_.senders + sender, place_.blocks * launch_.senders);
+    return MoeTokenRange::of(exchange_.tokens, place_.block * launch_.senders + sender,
+                             place_.blocks * launch_.senders);
   }
 
   [[nodiscard]] __device__ std::int32_t own_count(std::int32_t expert) const {

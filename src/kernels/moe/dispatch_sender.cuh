@@ -146,11 +146,7 @@ class DispatchSender {
 
   /// For all peers: so many of this warp's tokens have arrived there.
   __device__ void note(std::uint32_t tokens) {
-    delay_();
-    __syncwarp();  // routes of all lanes come before it
-    if (lane_index() < exchange_.call.world) {
-      shared_.progress().note(sender_, lane_index(), tokens);
-    }
+    shared_.progress().note_of_warp(lane_index() < exchange_.call.world, sender_, lane_index(), tokens, delay_);
   }
 
   [[nodiscard]] __device__ static std::uint32_t lanes_below() {

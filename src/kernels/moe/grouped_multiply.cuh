@@ -20,7 +20,8 @@ class GroupedMultiply {
   using Loop = MainLoop<TileColumns>;
   static constexpr std::size_t accumulators = Loop::accumulators;
 
-  /// A role of one warpgroup: four warps from a multiple of four on. `half`: 0 for rows 0-63 of a block, 1 for the rest.
+  /// A role of one warpgroup: four warps from a multiple of four on. `half`: 0 for rows 0-63 of a block, 1 for the
+  /// rest.
   __device__ GroupedMultiply(const GroupedLaunch& launch, const RolePlace& place, int half)
       : launch_(launch),
         place_(place),

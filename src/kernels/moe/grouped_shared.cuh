@@ -8,8 +8,7 @@
 // `same_in_warp`.
 
 #include "kernels/gemm/main_loop.cuh"
-#include "kernels/moe/grouped_parameters.hpp"
-#include "kernels/moe/grouped_plan.hpp"
+#include "kernels/moe/grouped.hpp"
 #include "kernels/moe/role.cuh"
 
 namespace xstage::kernels {

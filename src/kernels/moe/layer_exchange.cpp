@@ -3,9 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include "kernels/moe/combine.hpp"
-#include "kernels/moe/dispatch.hpp"
-#include "kernels/moe/dispatch_report.hpp"
+#include "kernels/moe/moe_launches.hpp"
+#include "moe/exchange_plan.hpp"
 #include "moe/heap.hpp"
 #include "moe/problem.hpp"
 #include "xstage/error.hpp"
@@ -33,6 +32,14 @@ cuda::DeviceBuffer elements(int device, std::int64_t count, const char* purpose)
 
 }  // namespace
 
+std::string describe(const RoutingReport& report, int experts) {
+  const std::string place = fmt::format("rank {}, token {}, choice {}", report.rank, report.token, report.choice);
+  if (report.expert < MoeRoute::none || report.expert >= experts) {
+    return fmt::format("{}: expert {}: it must be between 0 and {}, or -1 for none", place, report.expert, experts - 1);
+  }
+  return fmt::format("{}: router weight {}: it must be finite", place, report.weight);
+}
+
 void LayerExchange::FreeReport::operator()(RoutingReport* report) const { static_cast<void>(cudaFreeHost(report)); }
 
 LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan,
@@ -50,7 +57,7 @@ LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const 
   take_own_buffers(plan.issuers);
   clear_totals();
   report_.reset(make_report());
-  fill_launches(plan.combine);
+  fill_launches(plan);
   load_dispatch();
   load_combine();
 }
@@ -64,9 +71,10 @@ void LayerExchange::take_own_buffers(int most_blocks) {
   origins_ = elements<MoeOrigin>(device, most_rows_, "origins of rows");
   expert_counts_ = elements<std::int32_t>(device, experts, "rows of experts");
   first_block_ = elements<std::int32_t>(device, experts + 1, "first blocks of experts");
-  const std::int64_t counts = padded_counts(problem_.experts_per_rank * heap().world());
-  block_counts_ = elements<std::uint32_t>(device, most_blocks * counts, "choices that CTAs have counted");
-  totals_ = elements<std::uint32_t>(device, 2 * counts, "choices of experts");
+  const int all_experts = moe::all_experts(problem_, heap().world());
+  block_counts_ =
+      elements<std::uint32_t>(device, most_blocks * padded_counts(all_experts), "choices that CTAs have counted");
+  totals_ = elements<std::uint32_t>(device, 2 * total_words(all_experts), "choices of experts");
   tokens_of_ = elements<std::int32_t>(device, max_world, "tokens of ranks");
 }
 
@@ -90,7 +98,7 @@ void LayerExchange::fill_exchange(MoeExchange& exchange) const {
                    origins_.as<MoeOrigin>()};
 }
 
-void LayerExchange::fill_launches(moe::Combine combine) {
+void LayerExchange::fill_launches(const moe::Plan& plan) {
   fill_exchange(dispatch_.exchange);
   fill_exchange(combine_.exchange);
   const PeerView tokens = heap().view(tokens_);
@@ -104,11 +112,11 @@ void LayerExchange::fill_launches(moe::Combine combine) {
   dispatch_.block_counts = block_counts_.as<std::uint32_t>();
   dispatch_.totals = totals_.as<std::uint32_t>();
   dispatch_.report = report_.get();
-  combine_.partial_sums = combine == moe::Combine::partial_sums ? 1 : 0;
+  combine_.partial_sums = plan.combine == moe::Combine::partial_sums ? 1 : 0;
   combine_.enters = 0;  // the dispatch of the same call has seen all peers enter
   combine_.overlaps = 1;
-  plan_dispatch(dispatch_);
-  plan_combine(combine_);
+  plan_dispatch(dispatch_, dispatch_tuning(plan));
+  plan_combine(combine_, combine_tuning(plan));
 }
 
 void LayerExchange::prepare(const moe::Operands& operands, int blocks) {
@@ -123,13 +131,14 @@ void LayerExchange::prepare(const moe::Operands& operands, int blocks) {
 }
 
 void LayerExchange::check() const {
-  call_.check();
-  if (static_cast<const volatile RoutingReport*>(report_.get())->raised == 2U) {
+  // Before waits: whoever waited in vain for a rank whose host had seen it learns here why that did not come.
+  if (static_cast<const volatile RoutingReport*>(report_.get())->raised != 0U) {
     throw InputError(
         fmt::format("moe: {}. Results of that launch mean nothing; call reset() on all ranks before the "
                     "next one",
                     describe(*report_, moe::all_experts(problem_, heap().world()))));
   }
+  call_.check();
 }
 
 void LayerExchange::clear_totals() {

@@ -5,13 +5,17 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kernels/collective/handle.hpp"
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/moe_parameters.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/moe.hpp"
 
 namespace xstage::kernels {
+
+/// What a complete report means, for users. `experts`: of all ranks.
+[[nodiscard]] std::string describe(const RoutingReport& report, int experts);
 
 class LayerExchange {
  public:
@@ -42,7 +46,7 @@ class LayerExchange {
   /// On the current device.
   void clear_totals();
   void fill_exchange(MoeExchange& exchange) const;
-  void fill_launches(moe::Combine combine);
+  void fill_launches(const moe::Plan& plan);
 
   moe::Problem problem_;
   std::int64_t most_rows_;

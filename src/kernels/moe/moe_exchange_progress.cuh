@@ -14,7 +14,7 @@ namespace xstage::kernels {
 /// Words in shared memory: [most_moe_senders][max_world].
 class MoeProgress {
  public:
-  static constexpr std::int32_t count = most_moe_senders * max_world;
+  static constexpr std::int32_t count = moe_progress_words;
   static constexpr std::uint32_t stopped = 0xFFFFFFFFU;  // a sender that has given up: peers hear of it otherwise
 
   __device__ explicit MoeProgress(std::uint32_t* words) : words_(words) {}
@@ -30,6 +30,16 @@ class MoeProgress {
   /// lane.
   __device__ void note(std::int32_t sender, std::int32_t peer, std::uint32_t tokens) const {
     store_release_shared(words_ + sender * max_world + peer, tokens);
+  }
+  /// The same for a whole warp, whose lanes have stored: those with something to note do so when all have come.
+  template <class Delay>
+  __device__ void note_of_warp(bool notes, std::int32_t sender, std::int32_t peer, std::uint32_t tokens,
+                               Delay& delay) const {
+    delay();
+    __syncwarp();
+    if (notes) {
+      note(sender, peer, tokens);
+    }
   }
   [[nodiscard]] __device__ std::uint32_t of(std::int32_t index) const { return load_acquire_shared(words_ + index); }
 

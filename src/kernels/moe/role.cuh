@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/moe_parameters.hpp"
 
 namespace xstage::kernels {
 
@@ -24,20 +24,21 @@ template <class Type>
 }
 
 struct RolePlace {
-  std::int32_t first_warp;     // of the CTA: the role's warps follow each other
+  std::int32_t first_warp;  // of the CTA: the role's warps follow each other
   std::int32_t warps;
-  std::int32_t warp;           // of these, the one that asks; the same in all lanes
-  std::int32_t barrier;        // the CTA's barrier that is theirs alone
-  std::int32_t shared_offset;  // where the memory that the kernel's roles share begins in that of the CTA, on 1024 bytes
-  std::int32_t block;          // of the CTAs that run the role on this rank
+  std::int32_t warp;     // of these, the one that asks; the same in all lanes
+  std::int32_t barrier;  // the CTA's barrier that is theirs alone
+  std::int32_t
+      shared_offset;   // where the memory that the kernel's roles share begins in that of the CTA, on 1024 bytes
+  std::int32_t block;  // of the CTAs that run the role on this rank
   std::int32_t blocks;
 
   [[nodiscard]] __device__ std::int32_t threads() const { return 32 * warps; }
-  [[nodiscard]] __device__ std::int32_t thread() const { return static_cast<std::int32_t>(threadIdx.x) - 32 * first_warp; }
-  /// All warps of the role.
-  __device__ void synchronise() const {
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads()) : "memory");
+  [[nodiscard]] __device__ std::int32_t thread() const {
+    return static_cast<std::int32_t>(threadIdx.x) - 32 * first_warp;
   }
+  /// All warps of the role.
+  __device__ void synchronise() const { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads()) : "memory"); }
   /// Some of these warps, from `first` on. For roles whose warps do not meet.
   [[nodiscard]] __device__ RolePlace part(std::int32_t first, std::int32_t count) const {
     RolePlace place = *this;

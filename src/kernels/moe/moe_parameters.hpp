@@ -1,13 +1,13 @@
 #pragma once
-// What launches of dispatch and combine know. Plain data, copied into the launch.
+// What launches of dispatch and combine know, plain data that is copied into the launch; the rows that all kernels of
+// the layer work on; and how a CTA divides its shared memory.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/collective/call_parameters.hpp"
 #include "kernels/common/host_device.hpp"
-#include "kernels/moe/moe_rows.hpp"
-
+#include "schedule/moe_tiles.hpp"
 #include "xstage/peer_view.hpp"
 
 namespace xstage::kernels {
@@ -29,8 +29,8 @@ struct MoeRoute {
 };
 static_assert(sizeof(MoeRoute) == 8);
 
-/// In pinned host memory, one a rank: of all ranks' expert ids and router weights the first that breaks a rule, the same
-/// on every rank.
+/// In pinned host memory, one a rank: of all ranks' expert ids and router weights the first that breaks a rule, the
+/// same on every rank.
 struct RoutingReport {
   std::uint32_t raised;  // 0: none; 1: complete
   std::int32_t rank;
@@ -52,8 +52,8 @@ struct MoeExchangePad {
       combine_calls + CallPad::most_blocks;  // CTAs of this rank that wait for the others
   static constexpr std::uint32_t blocks_passed =
       blocks_arrived + line;  // the last call in which all of them came, or none had to
-  static constexpr std::uint32_t bad_call = blocks_passed + line;  // the dispatch in which a rank had a bad choice
-  static constexpr std::uint32_t passed_over = bad_call + 1;       // 1: a dispatch behind that one has done nothing
+  static constexpr std::uint32_t bad_call = blocks_passed + line;   // the dispatch in which a rank had a bad choice
+  static constexpr std::uint32_t passed_over = bad_call + 1;        // 1: a dispatch behind that one has done nothing
   static constexpr std::uint32_t dispatch_flags = bad_call + line;  // [source rank][CTA][most_moe_senders]
   static constexpr std::uint32_t flag_shift = 21;  // bits of tokens in a flag: CTAs * 2^21 exceed tokens
   static constexpr std::uint32_t all_sent = (1U << flag_shift) - 1U;  // instead of tokens: nothing more will come
@@ -75,6 +75,36 @@ struct MoeExchangePad {
     return static_cast<std::uint32_t>((rank * blocks + block) * most_moe_senders + warp);
   }
 };
+
+inline constexpr std::int32_t moe_block_rows = 128;
+
+/// Where a row came from.
+struct MoeOrigin {
+  std::int32_t rank;
+  std::int32_t choice;  // token * top_k + k on that rank
+};
+
+/// The rows of a rank's experts, as the kernels hand them on: dispatch -> Linear-1 -> Linear-2 -> combine. Device
+/// addresses.
+///
+/// One row for each choice of an expert that lives here. The rows of local expert e begin at row
+/// first_block[e] * moe_block_rows and are ordered by source rank, token and choice. Rows behind an expert's last one,
+/// up to the end of its block, are padding: they may hold anything, and may be overwritten.
+struct MoeRows {
+  char* tokens;               // [most_rows, hidden] bf16: what dispatch brought
+  char* activations;          // [most_rows, intermediate] bf16: Linear-1 with SwiGLU, times the router weight
+  char* results;              // [most_rows, hidden] bf16: Linear-2, before it travels back
+  std::int32_t* counts;       // [experts_per_rank]: rows of each expert
+  std::int32_t* first_block;  // [experts_per_rank + 1]
+  float* weights;             // [most_rows]: router weight of the row's choice
+  MoeOrigin* origins;         // [most_rows]
+};
+
+/// Rows for every routing: all ranks have the most tokens and all their choices fall here.
+inline std::int32_t most_moe_rows(int world, std::int64_t most_tokens, int top_k, int experts_per_rank) {
+  const auto choices = static_cast<std::int32_t>(world * most_tokens * top_k);
+  return moe_block_rows * schedule::most_moe_blocks(choices, experts_per_rank, moe_block_rows);
+}
 
 /// What both kernels know.
 struct MoeExchange {
@@ -116,9 +146,7 @@ struct MoeCountLine {
   static constexpr std::int32_t bad_weight = 3;  // bits of its router weight
   static constexpr std::int32_t count = 4;
 
-  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::int32_t words(std::int32_t experts) {
-    return experts + count;
-  }
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::int32_t words(std::int32_t experts) { return experts + count; }
   /// So that the first choice has the largest mark, and none has 0.
   [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::uint32_t mark(std::int32_t choice) {
     return ~static_cast<std::uint32_t>(choice);
@@ -184,6 +212,122 @@ struct MoeTokenRange {
     return {bound(share), bound(share + 1)};
   }
   [[nodiscard]] XSTAGE_HOST_DEVICE std::int32_t count() const { return end - begin; }
+};
+
+// ---- shared memory of a CTA
+
+/// Words of MoeProgress: [most_moe_senders][max_world].
+inline constexpr std::int32_t moe_progress_words = most_moe_senders * max_world;
+
+inline constexpr std::int32_t dispatch_threads = 512;
+inline constexpr std::int32_t dispatch_warps = dispatch_threads / 32;
+static_assert(dispatch_warps >= max_world && dispatch_warps >= most_moe_senders);
+
+/// What the warps of a CTA tell each other.
+struct DispatchWords {
+  std::uint32_t epoch;
+  std::uint32_t passed_over;  // an earlier call has met a bad choice: this one does nothing
+  std::uint32_t failed;       // before the first row: that, or a peer has not entered, or a CTA has not counted
+  std::uint32_t bad_choice;   // mark of the first that this CTA has counted, see MoeCountLine
+  std::int32_t of_ranks[MoeCountLine::count][max_world];  // tokens; in CTA 0 also bad choices
+  std::int32_t sender_end[most_moe_senders];              // behind the last token of each sender
+  std::uint32_t progress[moe_progress_words];
+};
+
+/// Dispatch: barriers of all rings | words | before, all [experts] | next row [senders][experts] | stages
+struct DispatchLayout {
+  std::int32_t words, before, all, next, stages, bytes;
+
+  [[nodiscard]] XSTAGE_HOST_DEVICE static DispatchLayout of(const DispatchLaunch& launch) {
+    const auto up_to = [](std::int32_t offset, std::int32_t alignment) {
+      return (offset + alignment - 1) / alignment * alignment;
+    };
+    const std::int32_t experts = launch.exchange.experts() * static_cast<std::int32_t>(sizeof(std::int32_t));
+    const std::int32_t stages = launch.senders * launch.ring.stages;
+    DispatchLayout layout{};
+    layout.words = stages * static_cast<std::int32_t>(sizeof(std::uint64_t));
+    layout.before = layout.words + static_cast<std::int32_t>(sizeof(DispatchWords));
+    layout.all = layout.before + experts;
+    layout.next = layout.all + experts;
+    layout.stages = up_to(layout.next + launch.senders * experts, 128);
+    layout.bytes = layout.stages + stages * launch.ring.stage_bytes;
+    return layout;
+  }
+};
+
+inline constexpr std::int32_t combine_threads = 512;
+inline constexpr std::int32_t combine_warps = combine_threads / 32;
+static_assert(combine_warps > most_moe_senders + 1);
+
+/// A piece that a sender has loaded, and where it goes.
+struct SentPiece {
+  char* to;
+  std::int32_t bytes;
+};
+
+/// Warps that add up: all but the senders and the one that tells peers.
+[[nodiscard]] XSTAGE_HOST_DEVICE constexpr std::int32_t combine_adders(std::int32_t senders) {
+  return combine_warps - senders - (senders != 0 ? 1 : 0);
+}
+
+/// Bytes [begin, end) of a row.
+struct RowBytes {
+  std::int32_t begin;
+  std::int32_t end;
+
+  /// Of one of `parts` that a row is cut into.
+  [[nodiscard]] XSTAGE_HOST_DEVICE static RowBytes of_part(std::int32_t part, std::int32_t part_bytes,
+                                                           std::int32_t row_bytes) {
+    const std::int32_t part_end = (part + 1) * part_bytes;
+    return {part * part_bytes, part_end < row_bytes ? part_end : row_bytes};
+  }
+  [[nodiscard]] XSTAGE_HOST_DEVICE std::int32_t count() const { return end - begin; }
+};
+
+/// What CTAs take of a rank's tokens: whole ones, or parts of their rows where there are fewer tokens than CTAs, so
+/// that all of them send and add up. The same on every rank, from the number of tokens.
+struct CombineParts {
+  static constexpr std::int32_t least_bytes = 2048;
+  std::int32_t count;  // of a row
+  std::int32_t bytes;  // of each of them, but for the last one; a multiple of 16
+  MoeTokenRange own;   // parts of all tokens that one CTA has: part p is part p % count of token p / count
+
+  [[nodiscard]] XSTAGE_HOST_DEVICE static CombineParts of(std::int32_t tokens, std::int32_t row_bytes,
+                                                          std::int32_t block, std::int32_t blocks) {
+    CombineParts parts{1, row_bytes, {}};
+    if (tokens > 0 && blocks >= 2 * tokens && row_bytes >= 2 * least_bytes) {
+      const std::int32_t wanted = blocks / tokens < row_bytes / least_bytes ? blocks / tokens : row_bytes / least_bytes;
+      parts.bytes = (row_bytes / wanted + 15) / 16 * 16;
+      parts.count = (row_bytes + parts.bytes - 1) / parts.bytes;
+    }
+    parts.own = MoeTokenRange::of(tokens * parts.count, block, blocks);
+    return parts;
+  }
+};
+
+/// Combine: barriers of all rings | progress | notes of their pieces | stages
+struct CombineLayout {
+  /// Of a sender, whichever ring it has.
+  [[nodiscard]] XSTAGE_HOST_DEVICE static std::int32_t stages_of(const CombineLaunch& launch) {
+    return launch.ring.stages > launch.ring_for_few.stages ? launch.ring.stages : launch.ring_for_few.stages;
+  }
+  [[nodiscard]] XSTAGE_HOST_DEVICE static std::int32_t ring_bytes(const CombineLaunch& launch) {
+    const std::int32_t many = launch.ring.stages * launch.ring.stage_bytes;
+    const std::int32_t few = launch.ring_for_few.stages * launch.ring_for_few.stage_bytes;
+    return many > few ? many : few;
+  }
+
+  std::int32_t progress, pieces, stages, bytes;
+
+  [[nodiscard]] XSTAGE_HOST_DEVICE static CombineLayout of(const CombineLaunch& launch) {
+    const std::int32_t stages = launch.senders * stages_of(launch);
+    CombineLayout layout{};
+    layout.progress = (stages * static_cast<std::int32_t>(sizeof(std::uint64_t)) + 15) / 16 * 16;
+    layout.pieces = layout.progress + moe_progress_words * static_cast<std::int32_t>(sizeof(std::uint32_t));
+    layout.stages = (layout.pieces + stages * static_cast<std::int32_t>(sizeof(SentPiece)) + 127) / 128 * 128;
+    layout.bytes = layout.stages + launch.senders * ring_bytes(launch);
+    return layout;
+  }
 };
 
 }  // namespace xstage::kernels
