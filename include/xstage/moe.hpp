@@ -72,11 +72,23 @@ enum class Combine {
   rows,
 };
 
-/// Numbers of a launch; `make_plan` fills them in.
+/// Numbers of a launch; a MoeLayer fills in what is 0, by rule, and `make_plan` all of them for partial sums. Results
+/// do not depend on them, but for `combine`.
 struct Plan {
   Schedule schedule = Schedule::unfused;
-  int issuers = 0;  // CTAs of each kernel; 0: one for each multiprocessor
+  int issuers = 0;  // CTAs of each kernel; by rule one for each multiprocessor
   Combine combine = Combine::partial_sums;
+  // Warps of a CTA of dispatch, 16 in all, one of which tells peers what has been sent.
+  int dispatch_senders = 0;  // that send tokens
+  int dispatch_copiers = 0;  // that copy what peers have sent to its further rows; a rank alone has none
+  // Warps of a CTA of combine, 16 in all, one of which tells peers; all others add up.
+  int combine_senders = 0;        // that send to peers; a rank alone has none
+  int combine_sender_groups = 0;  // of them, each with a token at a time; only for partial sums
+  int combine_adder_groups = 0;   // of those that add, each with a token at a time
+  // Columns of a tile of 128 rows, 128 or 256. The rule picks them in each launch, from the tokens it has: 0 also in a
+  // complete plan.
+  int linear1_tile_columns = 0;
+  int linear2_tile_columns = 0;
 };
 
 /// Device addresses of one launch.

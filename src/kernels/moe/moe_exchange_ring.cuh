@@ -14,11 +14,9 @@
 #include <cute/arch/copy_sm90_tma.hpp>
 
 #include "kernels/collective/call.cuh"
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/role.cuh"
 
 namespace xstage::kernels {
-
-__device__ inline std::int32_t lane_index() { return static_cast<std::int32_t>(threadIdx.x % 32U); }
 
 /// All but the last `Under` groups of this thread's stores have been performed.
 template <int Under>
