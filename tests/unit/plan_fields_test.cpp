@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "all_to_all/problem.hpp"
 #include "attention/problem.hpp"
