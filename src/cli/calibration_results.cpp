@@ -8,6 +8,7 @@
 
 #include "bench/result_file.hpp"
 #include "calibrate/node_distance.hpp"
+#include "cli/comparison_json.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 #include "xstage/version.hpp"
@@ -15,8 +16,6 @@
 namespace xstage::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -95,8 +94,10 @@ std::string format_calibration_results(const Platform& platform, const SamplesFi
                                        const SamplesFile& simulated) {
   Json document = bench::result_document("calibration", measured.node);
   document["percentiles"] = "p5 and p95 are of the issue time, over producers, bursts and the median trial";
+  document["held_out_errors"] = errors_json(validate(platform, measured, false).errors);
   // The simulated rows need no GPU and come from the tool that writes the file, the others from `commit` above.
-  document["simulated"] = {{"node", simulated.node.name}, {"commit", source_commit()}};
+  document["simulated"] = {
+      {"node", simulated.node.name}, {"commit", source_commit()}, {"distances", distances_json(measured, simulated)}};
   document["rows"] = Json::array();
   append_rows(document["rows"], platform, measured, "remote");
   append_rows(document["rows"], platform, simulated, "simulated");

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "calibrate/node_distance.hpp"
 #include "calibrate/parallel_sweep.hpp"
 #include "cli/quantities.hpp"
@@ -43,21 +41,6 @@ void print_distances(std::ostream& out, const SamplesFile& measured, const Sampl
                    error_text(held_out, held_out.worst)});
   }
   table.print(out);
-}
-
-Json distances_json(const SamplesFile& measured, const SamplesFile& simulated) {
-  Json distances = Json::array();
-  for (const calibrate::DistanceSummary& distance : calibrate::distances(measured, simulated)) {
-    distances.push_back({{"group", distance.group},
-                         {"quantity", distance.quantity},
-                         {"fitted_samples", distance.fitted.samples},
-                         {"fitted_median", distance.fitted.median},
-                         {"fitted_worst", distance.fitted.worst},
-                         {"held_out_samples", distance.held_out.samples},
-                         {"held_out_median", distance.held_out.median},
-                         {"held_out_worst", distance.held_out.worst}});
-  }
-  return {{"node", simulated.node.name}, {"distances", std::move(distances)}};
 }
 
 }  // namespace xstage::cli

@@ -1,9 +1,9 @@
 #pragma once
 /// Samples of a simulated node, to lay beside measured ones.
 
+#include <ostream>
 #include <string>
 
-#include "cli/json_output.hpp"
 #include "xstage/files.hpp"
 
 namespace xstage::cli {
@@ -16,6 +16,5 @@ inline constexpr const char* simulated_help =
 
 /// How far it is from the measured node: fitted and held-out samples apart, mean and slowest producers apart.
 void print_distances(std::ostream& out, const SamplesFile& measured, const SamplesFile& simulated);
-[[nodiscard]] Json distances_json(const SamplesFile& measured, const SamplesFile& simulated);
 
 }  // namespace xstage::cli

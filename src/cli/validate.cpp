@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "calibrate/error_summary.hpp"
+#include "cli/comparison_json.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/json_output.hpp"
 #include "cli/quantities.hpp"
@@ -71,29 +72,14 @@ Json row_json(const ComparedSample& row) {
           {"drain_time_us", row.drain_time_us}};
 }
 
-Json error_json(const ErrorSummary& error) {
-  return {{"group", error.group},
-          {"quantity", error.quantity},
-          {"samples", error.law.samples},
-          {"unit", error.in_bursts ? "bursts" : "fraction"},
-          {"median_error", error.law.median},
-          {"worst_error", error.law.worst},
-          {"correction", error.correction.empty() ? Json(nullptr) : Json(error.correction)},
-          {"corrected_samples", error.corrected.samples},
-          {"corrected_median_error", error.corrected.median},
-          {"corrected_worst_error", error.corrected.worst}};
-}
-
 /// The part of a profile.
 Json document(const ValidateOptions& options, const Platform& platform, const Validation& validation) {
-  Json errors = Json::array();
-  std::transform(validation.errors.begin(), validation.errors.end(), std::back_inserter(errors), error_json);
   Json rows = Json::array();
   std::transform(validation.rows.begin(), validation.rows.end(), std::back_inserter(rows), row_json);
   return {{"schema", "xstage.validation/1"},
           {"platform", platform.node.name},
           {"held_out_only", !options.all},
-          {"errors", errors},
+          {"errors", errors_json(validation.errors)},
           {"rows", rows}};
 }
 
@@ -224,7 +210,7 @@ ExitCode validate_samples(Console& console, const ValidateOptions& options) {
   if (!options.simulated.empty()) {
     const SamplesFile simulated = simulated_samples(options.simulated, samples);
     if (options.json) {
-      json["simulated"] = distances_json(samples, simulated);
+      json["simulated"] = {{"node", simulated.node.name}, {"distances", distances_json(samples, simulated)}};
     } else {
       console.out << (options.platform.empty() ? "" : "\n");
       print_distances(console.out, samples, simulated);
