@@ -156,7 +156,7 @@ def gemm(repository):
     text = (
         "µs of one call, in brackets over the GEMM alone: for `xstage` over the faster of cuBLAS and its own, for "
         f"{software(baselines)} (`symm_mem`'s fused\noperations; `matmul`, then NCCL on plain or registered buffers, whichever is "
-        "faster) over its `matmul`. "
+        "faster) over its `matmul`.\n"
     )
     headings = ["operation", "M × N × K of the whole problem", "xstage, fused", "PyTorch, fused", "`matmul`, then NCCL"]
     return text + how_measured(ours, baselines) + "\n\n" + table(headings, rows)
@@ -212,7 +212,7 @@ def attention(repository):
         "12 heads on each GPU, bf16, head dimension 128 and full unless it says otherwise, µs of one call. cuDNN and "
         "FlashAttention-3: their time over ours,\ntrials alternating in one process. Fused: until the peers' results have arrived, in "
         "brackets over attention alone. Twin: the fused kernel's stores, all into local\nmemory, over attention alone. Serial: our "
-        f"attention, then our all-to-all. Last column: {software(baselines)}: attention, layout copy, all-to-all. "
+        f"attention, then our all-to-all. Last column: {software(baselines)}: attention, layout copy, all-to-all.\n"
     )
     headings = ["sequence", "attention alone", "TFLOP/s", "cuDNN", "FlashAttention-3", "fused", "twin", "serial", "cuDNN + NCCL"]
     return text + how_measured(ours, baselines) + "\n\n" + table(headings, rows)
@@ -235,7 +235,7 @@ def ulysses(repository):
     text = (
         "µs of one call. Compute: the same without any communication; in brackets the ratio to it. Flags: the attention begins on the "
         f"arrival flags of the projection's tiles.\nLast column: {software(baselines)}, the fastest of its forms, over its own "
-        "compute. "
+        "compute.\n"
     )
     headings = ["tokens × heads", "QKV", "attention", "output", "compute", "fused", "flags", "PyTorch, NCCL"]
     return text + how_measured(ours, baselines) + "\n\n" + table(headings, rows)
@@ -279,7 +279,7 @@ def moe(repository):
     text = (
         "8192 tokens on each GPU, balanced, half of the choices remote, µs; in brackets the share of the drain rate, TFLOP/s, and how "
         f"much longer PyTorch takes.\n{software(baselines)}: `torch._grouped_mm` alone (TFLOP/s), and the whole composition with NCCL, "
-        "the faster of split sizes and fixed sizes in a graph. "
+        "the faster of split sizes and fixed sizes in a graph.\n"
     )
     headings = [
         "model", "dispatch", "its local twin", "Linear-1", "Linear-2", "combine", "whole layer", "combine of rows",
