@@ -20,6 +20,9 @@ fi
 step "result files belong to the kernels in the tree"
 python3 -B scripts/check_results.py
 
+step "tables of the documents are those of the result files"
+python3 -B scripts/write_tables.py --check
+
 step "clang-tidy"
 scripts/tidy.sh
 

@@ -6,6 +6,7 @@ endfunction()
 
 xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
 xstage_python_test(scripts.check_results check_results_test.py)
+xstage_python_test(scripts.write_tables write_tables_test.py)
 
 # A parameter that GoogleTest cannot print gives its test a name of bytes.
 function(xstage_test_names binary)
@@ -28,3 +29,7 @@ endif()
 # Measurements belong to the kernels that they measured.
 add_test(NAME repository.results_match_kernels
   COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/check_results.py")
+
+# Tables belong to the measurements.
+add_test(NAME repository.tables_match_results
+  COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/write_tables.py" --check)
