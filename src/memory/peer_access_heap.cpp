@@ -20,14 +20,6 @@ namespace xstage {
 namespace memory {
 namespace {
 
-/// A failed call leaves its error behind, where the next launch of anybody would find it: taken away before the throw.
-void check(cudaError_t status, const std::string& what) {
-  if (status != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-  }
-  cuda::check(status, what);
-}
-
 void check_arguments(const std::vector<int>& devices, std::size_t bytes_per_rank) {
   if (devices.empty() || devices.size() > max_world) {
     throw InputError(fmt::format("a heap of {} ranks: list 1 to {} devices, one a rank (a device may repeat)",
@@ -54,7 +46,7 @@ void enable_access(int from, int to) {
     static_cast<void>(cudaGetLastError());
     return;
   }
-  check(status, fmt::format("cudaDeviceEnablePeerAccess from GPU {} to GPU {}", from, to));
+  cuda::check(status, fmt::format("cudaDeviceEnablePeerAccess from GPU {} to GPU {}", from, to));
 }
 
 /// All pairs are looked at before any is changed.
@@ -93,7 +85,7 @@ class PeerAccessMemory final : public RankMemory {
     }
     for (const int device : distinct_) {
       const cuda::CurrentDevice current(device);
-      check(cudaDeviceSynchronize(), fmt::format("cudaDeviceSynchronize on GPU {}", device));
+      cuda::check(cudaDeviceSynchronize(), fmt::format("cudaDeviceSynchronize on GPU {}", device));
     }
   }
 
@@ -125,11 +117,11 @@ class PeerAccessMemory final : public RankMemory {
   void clear(int rank, std::size_t offset, std::size_t bytes) override {
     const cuda::CurrentDevice current(device(rank));
     cudaStream_t stream = streams_[static_cast<std::size_t>(rank)].get();
-    check(cudaMemsetAsync(base(rank) + offset, 0, bytes, stream),
-          fmt::format("cudaMemsetAsync of {} bytes at offset {} of rank {}'s heap on GPU {}", bytes, offset, rank,
-                      device(rank)));
-    check(cudaStreamSynchronize(stream),
-          fmt::format("cudaStreamSynchronize after clearing {} bytes on GPU {}", bytes, device(rank)));
+    cuda::check(cudaMemsetAsync(base(rank) + offset, 0, bytes, stream),
+                fmt::format("cudaMemsetAsync of {} bytes at offset {} of rank {}'s heap on GPU {}", bytes, offset, rank,
+                            device(rank)));
+    cuda::check(cudaStreamSynchronize(stream),
+                fmt::format("cudaStreamSynchronize after clearing {} bytes on GPU {}", bytes, device(rank)));
   }
 
  private:

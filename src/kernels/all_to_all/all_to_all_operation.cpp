@@ -1,7 +1,6 @@
 // AllToAll: one rank's handle. Owns what lies in the symmetric heap, knows where peers' results are, launches.
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "all_to_all/problem.hpp"
 #include "kernels/all_to_all/all_to_all.hpp"
 #include "kernels/all_to_all/chunk_map.hpp"
+#include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/all_to_all.hpp"
@@ -47,16 +47,8 @@ class AllToAll::State {
 
   [[nodiscard]] void* output() const { return own_rows(heap().rank()) == 0 ? nullptr : heap().local(result_); }
 
-  /// Device copy of all virtual ranks' parameters, kept by the first of them.
   const AllToAllLaunch* upload(const std::vector<AllToAllLaunch>& launches, cudaStream_t stream) {
-    const std::size_t bytes = launches.size() * sizeof(AllToAllLaunch);
-    if (virtual_launches_.bytes() < bytes) {
-      virtual_launches_ = cuda::DeviceBuffer(heap().device(), bytes, "parameters of virtual ranks");
-    }
-    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), bytes, cudaMemcpyHostToDevice, stream),
-                "copying the parameters of virtual ranks");
-    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
-    return virtual_launches_.as<AllToAllLaunch>();
+    return virtual_parameters_.upload(heap().device(), launches, stream);
   }
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
@@ -113,7 +105,7 @@ class AllToAll::State {
   all_to_all::Plan plan_;
   kernels::CollectiveHandle call_;
   SymmetricBuffer result_{};
-  cuda::DeviceBuffer virtual_launches_;
+  kernels::VirtualParameters virtual_parameters_;
   AllToAllLaunch launch_{};
 };
 
@@ -132,11 +124,8 @@ void AllToAll::launch(const Operands& operands, CUstream_st* stream) {
 
 void AllToAll::launch_together(std::span<AllToAll* const> ranks, std::span<const Operands> operands,
                                CUstream_st* stream) {
-  if (ranks.empty() || ranks.size() != operands.size() ||
-      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
-    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
-                                 ranks.size(), operands.size()));
-  }
+  kernels::check_common_launch(ranks, operands.size(),
+                               [](const AllToAll& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const int device = first.heap().device();
   const cuda::CurrentDevice current(device);

@@ -1,7 +1,6 @@
 // Attention: one rank's handle. Owns what lies in the symmetric heap, turns addresses into tensor maps, launches.
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "kernels/attention/attention_layout.hpp"
 #include "kernels/attention/head_map.hpp"
 #include "kernels/attention/split_tiles.hpp"
+#include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/attention.hpp"
@@ -119,16 +119,8 @@ class Attention::State {
             static_cast<std::uint32_t>(problem_.heads)};
   }
 
-  /// Device copy of all virtual ranks' parameters, kept by the first of them.
   const AttentionLaunch* upload(const std::vector<AttentionLaunch>& launches, cudaStream_t stream) {
-    const std::size_t bytes = launches.size() * sizeof(AttentionLaunch);
-    if (virtual_launches_.bytes() < bytes) {
-      virtual_launches_ = cuda::DeviceBuffer(heap().device(), bytes, "parameters of virtual ranks");
-    }
-    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), bytes, cudaMemcpyHostToDevice, stream),
-                "copying the parameters of virtual ranks");
-    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
-    return virtual_launches_.as<AttentionLaunch>();
+    return virtual_parameters_.upload(heap().device(), launches, stream);
   }
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
@@ -291,7 +283,7 @@ class Attention::State {
   SymmetricBuffer result_{};
   cuda::DeviceBuffer tickets_;
   kernels::SplitTiles split_;
-  cuda::DeviceBuffer virtual_launches_;
+  kernels::VirtualParameters virtual_parameters_;
   AttentionLaunch launch_{};
   Operands operands_;
   int blocks_ = 0;  // CTAs that the tiles are dealt out to
@@ -314,11 +306,8 @@ void Attention::launch(const Operands& operands, CUstream_st* stream, Completion
 
 void Attention::launch_together(std::span<Attention* const> ranks, std::span<const Operands> operands,
                                 CUstream_st* stream, Completion completion) {
-  if (ranks.empty() || ranks.size() != operands.size() ||
-      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
-    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
-                                 ranks.size(), operands.size()));
-  }
+  kernels::check_common_launch(ranks, operands.size(),
+                               [](const Attention& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const int device = first.heap().device();
   const cuda::CurrentDevice current(device);

@@ -8,6 +8,7 @@
 
 #include "gemm/layout.hpp"
 #include "kernels/collective/arrival_wait.hpp"
+#include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "kernels/common/tensor_map.hpp"
 #include "kernels/common/wait_report_text.hpp"
@@ -199,17 +200,8 @@ class Gemm::State {
             .tile_columns = plan_.tile_columns};
   }
 
-  /// Device copy of all virtual ranks' parameters, kept by the first of them.
   const GemmLaunch* upload(const std::vector<GemmLaunch>& launches, cudaStream_t stream) {
-    if (virtual_launches_.bytes() < launches.size() * sizeof(GemmLaunch)) {
-      virtual_launches_ =
-          cuda::DeviceBuffer(heap_.device(), launches.size() * sizeof(GemmLaunch), "parameters of virtual ranks");
-    }
-    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), launches.size() * sizeof(GemmLaunch),
-                                cudaMemcpyHostToDevice, stream),
-                "copying the parameters of virtual ranks");
-    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
-    return virtual_launches_.as<GemmLaunch>();
+    return virtual_parameters_.upload(heap().device(), launches, stream);
   }
 
  private:
@@ -419,7 +411,7 @@ class Gemm::State {
   GemmLaunch launch_{};
   Operands operands_;
   cuda::DeviceBuffer heap_maps_;
-  cuda::DeviceBuffer virtual_launches_;
+  kernels::VirtualParameters virtual_parameters_;
   std::unique_ptr<kernels::CopyGather> copies_;
   bool prepared_ = false;
   bool instrumented_ = false;
@@ -448,11 +440,8 @@ void Gemm::launch(const Operands& operands, CUstream_st* stream, Completion comp
 
 void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operands> operands, CUstream_st* stream,
                            Completion completion) {
-  if (ranks.empty() || ranks.size() != operands.size() ||
-      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
-    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
-                                 ranks.size(), operands.size()));
-  }
+  kernels::check_common_launch(ranks, operands.size(),
+                               [](const Gemm& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const cuda::CurrentDevice current(first.heap().device());
   // All ranks share the multiprocessors: each gets its part, in whole clusters.

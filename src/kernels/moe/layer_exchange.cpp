@@ -123,11 +123,7 @@ void LayerExchange::prepare(const moe::Operands& operands, int blocks) {
 }
 
 void LayerExchange::check() const {
-  try {
-    call_.check();
-  } catch (const DeviceError& error) {
-    throw DeviceError(with_moe_site(error.what(), call_.parameters().report->site));
-  }
+  call_.check();
   if (static_cast<const volatile RoutingReport*>(report_.get())->raised == 2U) {
     throw InputError(
         fmt::format("moe: {}. Results of that launch mean nothing; call reset() on all ranks before the "
