@@ -90,8 +90,9 @@ std::map<std::string, ComparedSample> predictions_by_key(const Platform& platfor
   return predictions;
 }
 
-Json document_of(const NodeDescription& node) {
-  Json document = bench::result_document("calibration", node);
+Json document_of(const SamplesFile& samples) {
+  Json document = bench::result_document("calibration", samples.node);
+  document["code"] = samples.code.empty() ? Json() : Json::parse(samples.code);
   document["percentiles"] = "p5 and p95 are of the issue time, over producers, bursts and the median trial";
   document["rows"] = Json::array();
   return document;
@@ -157,14 +158,14 @@ int run(int argc, char** argv) {
 
   const Platform platform = read_platform(platform_path);
   const SamplesFile measured = read_samples(samples_path);
-  Json document = document_of(measured.node);
+  Json document = document_of(measured);
   append(document["rows"], platform, measured, "remote");
   if (!simulated_path.empty()) {
     const SamplesFile simulated = read_samples(simulated_path);
     append(document["rows"], platform, simulated, "simulated");
     print_distance(measured, simulated);
   }
-  write_text(output_path, document.dump(1) + "\n");
+  write_text(output_path, bench::format_result_file(document));
   fmt::print("wrote {} ({} rows)\n", output_path, document["rows"].size());
   return 0;
 }

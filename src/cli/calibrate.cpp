@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "bench/code_record.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/node_choice.hpp"
 #include "cli/output_paths.hpp"
@@ -56,6 +57,13 @@ void report(Console& console, const CalibrateOptions& options, const SamplesFile
                              options.profile);
 }
 
+/// As it stands in the samples file; empty where the build has no table of its kernels.
+std::string code_of_measurement(const Console& console) {
+  const auto kernels = bench::calibration_kernels(console.fingerprints);
+  const auto record = bench::code_record(console.fingerprints, "calibration", kernels);
+  return record.is_null() ? "" : record.dump();
+}
+
 /// Samples are written before the fit: if the fit finds them useless, minutes of measurement are still there to look
 /// at.
 ExitCode calibrate(Console& console, const CalibrateOptions& options) {
@@ -66,6 +74,9 @@ ExitCode calibrate(Console& console, const CalibrateOptions& options) {
   SamplesFile samples = measure(console, *node, options);
   if (!node->recorded_experiments()) {
     samples.node.command = console.command;
+    if (samples.node.kind == "cuda") {
+      samples.code = code_of_measurement(console);
+    }
   }
   write_text(options.samples, format_samples(samples));
   const Platform platform = fit(samples);
