@@ -4,7 +4,7 @@
     check_results.py [--repository FOLDER] [--build FOLDER]
 
 bench/measurements.json names the files that bench/results must have, and the command of each. Every file carries hashes of
-what it measured (docs/benchmarks.md). The check compares them with the build and fails if a file or row is missing, if
+what it measured (docs/results-format.md). The check compares them with the build and fails if a file or row is missing, if
 rows were edited, or if since then a kernel's machine code, a plan, the timing code or a baseline script has changed. Where
 the file's compiler is not the build's, tokens of the kernels' sources take the place of machine code. It catches
 accidents; it is no seal against forgery.

@@ -61,8 +61,7 @@ class MachineCode(unittest.TestCase):
         cls.hashes = kernels("kernels.cu", KERNELS, "-lineinfo")
 
     def test_names(self):
-        self.assertEqual(sorted(self.hashes), ["(anonymous namespace)::switch_kernel", "void twin_kernel<5>"][:0] or sorted(self.hashes))
-        self.assertIn("(anonymous namespace)::switch_kernel", self.hashes)
+        self.assertEqual(sorted(self.hashes), ["(anonymous namespace)::switch_kernel", "twin_kernel<5>"])
 
     def test_place_name_comments_and_lines_do_not_matter(self):
         text = "// A kernel.\n\n\n" + KERNELS.replace("case 3:", "case 3:  // subtract\n")
@@ -86,7 +85,7 @@ class Symbols(unittest.TestCase):
         plain = "_ZN6xstage4cuda12_GLOBAL__N_112burst_kernelILi3EEEvi"
         self.assertEqual(machine_code.without_file_tags(tagged), plain)
         self.assertEqual(machine_code.without_file_tags(plain), plain)
-        moved = tagged.replace("48_G", "40_G").replace("9f83cac5_15_burst_kernel_cu", "00000000_8_burst_cu").replace("40_G", "40_G")
+        moved = "_ZN6xstage4cuda40_GLOBAL__N__00000000_8_burst_cu_00000000" + tagged.split("_e7e93acd")[1]
         self.assertEqual(machine_code.without_file_tags(moved), plain)
 
     def test_name_before_the_tag_may_end_with_a_digit(self):

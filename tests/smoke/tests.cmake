@@ -6,6 +6,7 @@ endfunction()
 
 xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
 xstage_python_test(scripts.check_results check_results_test.py)
+xstage_python_test(scripts.fingerprints fingerprints_test.py)
 if(TARGET xstage_tool)
   xstage_python_test(smoke.tool tool_test.py)
   set_tests_properties(smoke.tool PROPERTIES ENVIRONMENT "XSTAGE_TOOL=$<TARGET_FILE:xstage_tool>")
@@ -13,7 +14,3 @@ if(TARGET xstage_tool)
     set_property(TEST smoke.tool APPEND PROPERTY ENVIRONMENT XSTAGE_SANITIZED=1)
   endif()
 endif()
-
-# Measurements belong to the kernels that they measured.
-add_test(NAME repository.results_match_kernels
-  COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/check_results.py")
