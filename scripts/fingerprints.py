@@ -23,7 +23,7 @@ import python_code
 BENCHES = ("gemm", "attention", "ulysses", "moe")
 # Files of benchmarks that neither choose, make nor time what a row says: what they do shows in the rows.
 NOT_TIMING = re.compile(
-    r"verify|reference|prediction|bound|comparison|span|row|json|plan_options|unavailable|result_file|code_record|launched"
+    r"verify|reference|prediction|bound|comparison|span|row|json|plan_options|unavailable|result_file|code_record|launched|parallel"
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 DIRECTIVES_OF_PLACE = re.compile(r"#\s*(include\b|pragma once$)")

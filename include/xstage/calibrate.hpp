@@ -35,14 +35,22 @@ struct ComparedSample {
   double drain_time_us = not_measured;  ///< V/R
 };
 
-/// Relative errors of one group of samples: one mode and regime of one path.
-struct ErrorSummary {
-  std::string group;     ///< "16-byte stores, periodic, free-running"
-  std::string quantity;  ///< what the error is of
+/// Errors of predictions of one kind.
+struct ErrorStatistics {
   int samples = 0;
   double median = not_measured;
   double worst = not_measured;
-  bool in_bursts = false;  ///< errors are differences in bursts (onset of a train), not relative
+};
+
+/// Errors of one quantity in one group of samples: one mode and regime of one path. The paper's law and, where this
+/// library goes beyond it, the corrected prediction side by side.
+struct ErrorSummary {
+  std::string group;       ///< "16-byte stores, periodic, free-running"
+  std::string quantity;    ///< what the errors are of
+  bool in_bursts = false;  ///< errors are differences in bursts (onset of a train), not fractions
+  ErrorStatistics law;
+  std::string correction;  ///< what is corrected: "tail of fixed work", "uneven drain"; empty where nothing is
+  ErrorStatistics corrected;
 };
 
 struct Validation {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,35 +35,44 @@ std::string group_name(const BurstExperiment& experiment) {
   return name;
 }
 
-void ErrorCollector::add(const BurstExperiment& experiment, const std::string& quantity, double relative_error) {
-  add_to_series(experiment, quantity, relative_error, false);
+ErrorStatistics statistics_of(const std::vector<double>& errors) {
+  if (errors.empty()) {
+    return {};
+  }
+  return {static_cast<int>(errors.size()), median(errors), *std::max_element(errors.begin(), errors.end())};
 }
 
-void ErrorCollector::add_bursts(const BurstExperiment& experiment, const std::string& quantity,
-                                double difference_in_bursts) {
-  add_to_series(experiment, quantity, difference_in_bursts, true);
-}
-
-void ErrorCollector::add_to_series(const BurstExperiment& experiment, const std::string& quantity, double error,
-                                   bool in_bursts) {
-  if (!std::isfinite(error)) {
+void ErrorCollector::add(const BurstExperiment& experiment, const Quantity& quantity, double error_of_law,
+                         double error_of_corrected) {
+  if (!std::isfinite(error_of_law)) {
     return;
   }
   const std::string group = group_name(experiment);
   auto found = std::find_if(series_.begin(), series_.end(),
-                            [&](const Series& s) { return s.group == group && s.quantity == quantity; });
+                            [&](const Series& s) { return s.group == group && s.quantity.name == quantity.name; });
   if (found == series_.end()) {
-    series_.push_back({group, quantity, {}, in_bursts});
+    series_.push_back({group, quantity, {}, {}});
     found = std::prev(series_.end());
   }
-  found->errors.push_back(error);
+  found->errors_of_law.push_back(error_of_law);
+  if (std::isfinite(error_of_corrected)) {
+    found->errors_of_corrected.push_back(error_of_corrected);
+  }
 }
 
 std::vector<ErrorSummary> ErrorCollector::summaries() const {
   std::vector<ErrorSummary> summaries;
   for (const Series& series : series_) {
-    summaries.push_back({series.group, series.quantity, static_cast<int>(series.errors.size()), median(series.errors),
-                         *std::max_element(series.errors.begin(), series.errors.end()), series.in_bursts});
+    ErrorSummary summary;
+    summary.group = series.group;
+    summary.quantity = series.quantity.name;
+    summary.in_bursts = series.quantity.in_bursts;
+    summary.law = statistics_of(series.errors_of_law);
+    summary.corrected = statistics_of(series.errors_of_corrected);
+    if (summary.corrected.samples > 0) {
+      summary.correction = series.quantity.correction;
+    }
+    summaries.push_back(std::move(summary));
   }
   return summaries;
 }

@@ -1,7 +1,8 @@
 #pragma once
-/// Collects relative errors by group and quantity.
+/// Collects errors by group and quantity.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "xstage/calibrate.hpp"
@@ -11,11 +12,21 @@ namespace xstage::calibrate {
 /// "16-byte stores, periodic, free-running", with what departs from the plain case appended.
 [[nodiscard]] std::string group_name(const BurstExperiment& experiment);
 
+/// Of errors, in any order; none: no samples.
+[[nodiscard]] ErrorStatistics statistics_of(const std::vector<double>& errors);
+
+/// What errors are of.
+struct Quantity {
+  std::string_view name;
+  std::string_view correction = {};  ///< what a corrected prediction takes into account; empty where there is none
+  bool in_bursts = false;
+};
+
 class ErrorCollector {
  public:
   /// Ignores errors that are not finite: there was no prediction or no measurement.
-  void add(const BurstExperiment& experiment, const std::string& quantity, double relative_error);
-  void add_bursts(const BurstExperiment& experiment, const std::string& quantity, double difference_in_bursts);
+  void add(const BurstExperiment& experiment, const Quantity& quantity, double error_of_law,
+           double error_of_corrected = not_measured);
 
   /// Groups and their quantities in the order of their first error.
   [[nodiscard]] std::vector<ErrorSummary> summaries() const;
@@ -23,11 +34,10 @@ class ErrorCollector {
  private:
   struct Series {
     std::string group;
-    std::string quantity;
-    std::vector<double> errors;
-    bool in_bursts = false;
+    Quantity quantity;
+    std::vector<double> errors_of_law;
+    std::vector<double> errors_of_corrected;
   };
-  void add_to_series(const BurstExperiment& experiment, const std::string& quantity, double error, bool in_bursts);
 
   std::vector<Series> series_;
 };

@@ -16,37 +16,58 @@ namespace {
 
 using namespace calibrate;  // NOLINT(google-build-using-namespace): this file is that namespace's front
 
+constexpr Quantity period_law{"period"};
+constexpr Quantity fixed_work_period{"period", "tail of fixed work"};
+constexpr Quantity issue_time{"issue time, share of the drain time"};
+constexpr Quantity train_issue_time{"issue time, share of the drain time", "uneven drain"};
+constexpr Quantity issue_time_beyond_knee{"issue time beyond the knee"};
+/// The law knows one issue time for all producers: this is how far the last of them is from it.
+constexpr Quantity slowest_issue_time{"slowest producer's issue time, share of the drain time"};
+constexpr Quantity slowest_beyond_knee{"slowest producer's issue time beyond the knee"};
+constexpr Quantity onset_of_backpressure{"onset of back-pressure", "uneven drain", true};
+constexpr Quantity counterfactual_period{"completion-coupled period"};
+
 double relative_error(double predicted, double measured) { return std::abs(predicted - measured) / measured; }
 
 /// A wrong issue time costs its share of the tile's drain, so it is measured by V/R: near the floor a relative error
 /// would weigh a few nanoseconds as heavily as microseconds of back-pressure.
-double issue_error(const ComparedSample& row, double predicted_issue_us) {
-  return std::abs(predicted_issue_us - row.sample.issue_us) / row.drain_time_us;
+double share_of_drain(const ComparedSample& row, double predicted_us, double measured_us) {
+  return std::abs(predicted_us - measured_us) / row.drain_time_us;
 }
 
-double burst_difference(const Onset& onset) { return std::abs(static_cast<double>(onset.predicted - onset.measured)); }
+double difference(const Onset& onset) { return std::abs(static_cast<double>(onset.predicted - onset.measured)); }
+
+void add_slowest_error(const ComparedSample& row, ErrorCollector& errors) {
+  errors.add(row.sample.experiment, slowest_issue_time,
+             share_of_drain(row, row.predicted_issue_us, row.sample.issue_slowest_us));
+}
 
 void add_periodic_errors(const ComparedSample& row, ErrorCollector& errors) {
   const BurstExperiment& experiment = row.sample.experiment;
   const double period = row.sample.period_us;
-  errors.add(experiment, "period", relative_error(row.predicted_period_us, period));
-  errors.add(experiment, "period with the tail of fixed work", relative_error(row.corrected_period_us, period));
-  errors.add(experiment, "issue time, share of the drain time", issue_error(row, row.predicted_issue_us));
-  errors.add(experiment, "completion-coupled period", relative_error(row.completion_coupled_period_us, period));
+  errors.add(experiment, experiment.mode == BurstMode::fixed_work ? fixed_work_period : period_law,
+             relative_error(row.predicted_period_us, period), relative_error(row.corrected_period_us, period));
+  errors.add(experiment, issue_time, share_of_drain(row, row.predicted_issue_us, row.sample.issue_us));
+  add_slowest_error(row, errors);
+  errors.add(experiment, counterfactual_period, relative_error(row.completion_coupled_period_us, period));
+}
+
+void add_isolated_errors(const ComparedSample& row, ErrorCollector& errors) {
+  const BurstExperiment& experiment = row.sample.experiment;
+  errors.add(experiment, issue_time_beyond_knee, relative_error(row.predicted_issue_us, row.sample.issue_us));
+  errors.add(experiment, slowest_beyond_knee, relative_error(row.predicted_issue_us, row.sample.issue_slowest_us));
 }
 
 void add_train_errors(const ComparedTrain& train, ErrorCollector& errors) {
   const BurstExperiment& experiment = train.bursts.front().sample.experiment;
   for (const ComparedSample& row : train.bursts) {
-    errors.add(experiment, "issue time, share of the drain time", issue_error(row, row.predicted_issue_us));
-    errors.add(experiment, "issue time with uneven drain, share of the drain time",
-               issue_error(row, row.uneven_issue_us));
+    errors.add(experiment, train_issue_time, share_of_drain(row, row.predicted_issue_us, row.sample.issue_us),
+               share_of_drain(row, row.uneven_issue_us, row.sample.issue_us));
+    add_slowest_error(row, errors);
   }
   if (train.onset) {
-    errors.add_bursts(experiment, "onset of back-pressure", burst_difference(*train.onset));
-  }
-  if (train.uneven_onset) {
-    errors.add_bursts(experiment, "onset of back-pressure, uneven drain", burst_difference(*train.uneven_onset));
+    errors.add(experiment, onset_of_backpressure, difference(*train.onset),
+               train.uneven_onset ? difference(*train.uneven_onset) : not_measured);
   }
 }
 
@@ -79,8 +100,7 @@ Validation validate(const Platform& platform, const SamplesFile& samples, bool a
       if (is_steady_state(experiment.mode)) {
         add_periodic_errors(compared, errors);
       } else if (is_beyond_knee(platform, compared)) {
-        errors.add(experiment, "issue time beyond the knee",
-                   relative_error(compared.predicted_issue_us, compared.sample.issue_us));
+        add_isolated_errors(compared, errors);
       }
       validation.rows.push_back(compared);
     }

@@ -4,18 +4,23 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "bench/code_record.hpp"
+#include "cli/calibration_results.hpp"
+#include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/node_choice.hpp"
 #include "cli/output_paths.hpp"
 #include "cli/profile_report.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/simulated_samples.hpp"
 #include "cli/verbs.hpp"
 #include "cli/wording.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 #include "xstage/files.hpp"
+#include "xstage/simulated_node.hpp"
 
 namespace xstage::cli {
 
@@ -26,6 +31,8 @@ struct CalibrateOptions {
   bool quick = false;
   std::string profile;
   std::string samples;
+  std::string results;    ///< empty: none
+  std::string simulated;  ///< preset or file of the simulated node whose rows the results have too
   bool json = false;
 };
 
@@ -48,6 +55,7 @@ void report(Console& console, const CalibrateOptions& options, const SamplesFile
     print_json(console.out, {{"schema", "xstage.calibration/1"},
                              {"profile_file", options.profile},
                              {"samples_file", options.samples},
+                             {"results_file", options.results.empty() ? Json(nullptr) : Json(options.results)},
                              {"samples", samples.samples.size()},
                              {"profile", profile_json(platform)}});
     return;
@@ -55,10 +63,38 @@ void report(Console& console, const CalibrateOptions& options, const SamplesFile
   print_profile(console.out, platform);
   console.out << fmt::format("\nWrote {} ({} samples) and {}\n", options.samples, samples.samples.size(),
                              options.profile);
+  if (!options.results.empty()) {
+    console.out << fmt::format("Wrote {}\n", options.results);
+  }
 }
 
-/// As it stands in the samples file; empty where the build has no table of its kernels.
-std::string code_of_measurement(const Console& console) {
+void check_options(const CalibrateOptions& options) {
+  if (options.results.empty() != options.simulated.empty()) {
+    throw UsageError("--results and --simulated need each other: a results file has measured and simulated rows");
+  }
+  if (!options.results.empty() && options.node.starts_with("simulated:")) {
+    throw UsageError(fmt::format("--results with --node {}: its rows 'remote' are measured ones, from cuda or recorded",
+                                 options.node));
+  }
+  require_different_files({options.profile, options.samples, options.results});
+  check_writable(options.profile);
+  check_writable(options.samples);
+  if (!options.results.empty()) {
+    check_writable(options.results);
+    static_cast<void>(make_simulated_node(options.simulated));  // refuses unknown presets before the measurement
+  }
+}
+
+/// As it stands in the samples file: of this build where it measures, of the recorded samples where it does not. Empty
+/// where no kernel ran or the build has no table of them.
+std::string code_of_measurement(const Console& console, const std::string& node) {
+  constexpr std::string_view recorded = "recorded:";
+  if (node.starts_with(recorded)) {
+    return read_samples(node.substr(recorded.size())).code;
+  }
+  if (node != "cuda") {
+    return "";
+  }
   const auto kernels = bench::calibration_kernels(console.fingerprints);
   const auto record = bench::code_record(console.fingerprints, "calibration", kernels);
   return record.is_null() ? "" : record.dump();
@@ -67,20 +103,20 @@ std::string code_of_measurement(const Console& console) {
 /// Samples are written before the fit: if the fit finds them useless, minutes of measurement are still there to look
 /// at.
 ExitCode calibrate(Console& console, const CalibrateOptions& options) {
-  require_different_files({options.profile, options.samples});
-  check_writable(options.profile);
-  check_writable(options.samples);
+  check_options(options);
   const std::unique_ptr<Node> node = make_node(options.node);
   SamplesFile samples = measure(console, *node, options);
   if (!node->recorded_experiments()) {
     samples.node.command = console.command;
-    if (samples.node.kind == "cuda") {
-      samples.code = code_of_measurement(console);
-    }
   }
+  samples.code = code_of_measurement(console, options.node);
   write_text(options.samples, format_samples(samples));
   const Platform platform = fit(samples);
   write_text(options.profile, format_platform(platform));
+  if (!options.results.empty()) {
+    write_text(options.results,
+               format_calibration_results(platform, samples, simulated_samples(options.simulated, samples)));
+  }
   report(console, options, samples, platform);
   return ExitCode::success;
 }
@@ -95,6 +131,9 @@ void add_calibrate(CLI::App& tool, Invocation& invocation) {
   verb->add_flag("--quick", options->quick, "16-byte stores only");
   verb->add_option("-o,--output", options->profile, "platform profile to write (JSON)")->required();
   verb->add_option("--samples", options->samples, "samples to write (CSV)")->required();
+  verb->add_option("--results", options->results,
+                   "results file to write (JSON): every sample beside its prediction, and --simulated's samples");
+  verb->add_option("--simulated", options->simulated, simulated_help);
   verb->add_flag("--json", options->json, json_help);
   verb->callback([options, &invocation] {
     invocation.verb = [options](Console& console) { return calibrate(console, *options); };

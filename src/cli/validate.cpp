@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "calibrate/error_summary.hpp"
+#include "cli/comparison_json.hpp"
+#include "cli/exit_code.hpp"
 #include "cli/json_output.hpp"
 #include "cli/quantities.hpp"
+#include "cli/simulated_samples.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 #include "cli/wording.hpp"
@@ -28,7 +31,8 @@ namespace {
 struct ValidateOptions {
   std::string platform;
   std::string samples;
-  std::string group;  ///< empty: every group
+  std::string simulated;  ///< preset or file; empty: none
+  std::string group;      ///< empty: every group
   bool all = false;
   bool rows = false;
   bool json = false;
@@ -68,24 +72,14 @@ Json row_json(const ComparedSample& row) {
           {"drain_time_us", row.drain_time_us}};
 }
 
+/// The part of a profile.
 Json document(const ValidateOptions& options, const Platform& platform, const Validation& validation) {
-  Json errors = Json::array();
-  for (const ErrorSummary& error : validation.errors) {
-    errors.push_back({{"group", error.group},
-                      {"quantity", error.quantity},
-                      {"samples", error.samples},
-                      {"unit", error.in_bursts ? "bursts" : "fraction"},
-                      {"median_error", error.median},
-                      {"worst_error", error.worst}});
-  }
   Json rows = Json::array();
-  for (const ComparedSample& row : validation.rows) {
-    rows.push_back(row_json(row));
-  }
+  std::transform(validation.rows.begin(), validation.rows.end(), std::back_inserter(rows), row_json);
   return {{"schema", "xstage.validation/1"},
           {"platform", platform.node.name},
           {"held_out_only", !options.all},
-          {"errors", errors},
+          {"errors", errors_json(validation.errors)},
           {"rows", rows}};
 }
 
@@ -158,39 +152,72 @@ void print_rows(std::ostream& out, const Validation& validation) {
   }
 }
 
-std::string error_text(const ErrorSummary& summary, double error) {
-  return summary.in_bursts ? fixed(error, 1) + " bursts" : percent(error);
-}
-
+/// The paper's law beside what corrects it: a correction alone would hide what the law misses.
 void print_errors(std::ostream& out, const Validation& validation) {
-  Table table({"samples of", "error of", "samples", "median\nerror", "worst\nerror"});
+  Table table({"samples of", "error of", "samples", "law:\nmedian", "\nworst", "corrected:\nmedian", "\nworst",
+               "corrected for"});
   table.left_align(2);
   for (const ErrorSummary& error : validation.errors) {
-    table.add_row({error.group, error.quantity, std::to_string(error.samples), error_text(error, error.median),
-                   error_text(error, error.worst)});
+    const auto text = [&](double value) {
+      return std::isnan(value) ? "-" : error.in_bursts ? fixed(value, 1) + " bursts" : percent(value);
+    };
+    table.add_row({error.group, error.quantity, std::to_string(error.law.samples), text(error.law.median),
+                   text(error.law.worst), text(error.corrected.median), text(error.corrected.worst),
+                   error.correction.empty() ? "-" : error.correction});
   }
   table.print(out);
 }
 
-ExitCode validate_samples(Console& console, const ValidateOptions& options) {
-  const Platform platform = read_platform(options.platform);
-  const Validation validation =
-      only_groups(validate(platform, read_samples(options.samples), options.all), options.group);
+Validation compare_with_profile(const ValidateOptions& options, const Platform& platform, const SamplesFile& samples) {
+  Validation validation = only_groups(validate(platform, samples, options.all), options.group);
   if (validation.rows.empty()) {
     throw InputError(fmt::format("{}: no {}sample of stores to a peer to compare with{}", options.samples,
                                  options.all ? "" : "held-out ",
                                  options.group.empty() ? "" : " in a group named '" + options.group + "'"));
   }
-  if (options.json) {
-    print_json(console.out, document(options, platform, validation));
-    return ExitCode::success;
-  }
-  console.out << "Platform " << node_line(platform.node) << '\n'
-              << fmt::format("Predicted against measured, {} {} samples\n\n", validation.rows.size(),
-                             options.all ? "fitted and held-out" : "held-out");
-  print_errors(console.out, validation);
+  return validation;
+}
+
+void print_comparison(std::ostream& out, const ValidateOptions& options, const Platform& platform,
+                      const Validation& validation) {
+  out << "Platform " << node_line(platform.node) << '\n'
+      << fmt::format("Predicted against measured, {} {} samples\n\n", validation.rows.size(),
+                     options.all ? "fitted and held-out" : "held-out");
+  print_errors(out, validation);
   if (options.rows) {
-    print_rows(console.out, validation);
+    print_rows(out, validation);
+  }
+}
+
+ExitCode validate_samples(Console& console, const ValidateOptions& options) {
+  if (options.platform.empty() && options.simulated.empty()) {
+    throw UsageError("validate needs --platform, --simulated or both: what the samples are compared with");
+  }
+  if (options.platform.empty() && (options.all || options.rows || !options.group.empty())) {
+    throw UsageError("--all, --rows and --group choose among the predictions of --platform");
+  }
+  const SamplesFile samples = read_samples(options.samples);
+  Json json{{"schema", "xstage.validation/1"}};
+  if (!options.platform.empty()) {
+    const Platform platform = read_platform(options.platform);
+    const Validation validation = compare_with_profile(options, platform, samples);
+    if (options.json) {
+      json = document(options, platform, validation);
+    } else {
+      print_comparison(console.out, options, platform, validation);
+    }
+  }
+  if (!options.simulated.empty()) {
+    const SamplesFile simulated = simulated_samples(options.simulated, samples);
+    if (options.json) {
+      json["simulated"] = {{"node", simulated.node.name}, {"distances", distances_json(samples, simulated)}};
+    } else {
+      console.out << (options.platform.empty() ? "" : "\n");
+      print_distances(console.out, samples, simulated);
+    }
+  }
+  if (options.json) {
+    print_json(console.out, json);
   }
   return ExitCode::success;
 }
@@ -199,9 +226,11 @@ ExitCode validate_samples(Console& console, const ValidateOptions& options) {
 
 void add_validate(CLI::App& tool, Invocation& invocation) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* verb = tool.add_subcommand("validate", "Compare a profile's predictions with measured samples");
-  verb->add_option("--platform", options->platform, "platform profile (JSON)")->required();
+  CLI::App* verb =
+      tool.add_subcommand("validate", "Compare measured samples with a profile's predictions or a simulated node");
+  verb->add_option("--platform", options->platform, "platform profile (JSON)");
   verb->add_option("--samples", options->samples, "samples (CSV)")->required();
+  verb->add_option("--simulated", options->simulated, simulated_help);
   verb->add_flag("--all", options->all, "every sample, not only those held out from the fit");
   verb->add_option("--group", options->group, "only groups whose name holds this text (\"periodic, aligned\")");
   verb->add_flag("--rows", options->rows, "every sample beside its prediction, not only the errors");

@@ -1,5 +1,6 @@
 """calibrate, fit and validate on the simulated and the recorded node: the loop closes, and a failed run leaves nothing."""
 
+import json
 import os
 import shutil
 import signal
@@ -63,6 +64,47 @@ class Calibrated(ToolTest):
                           3, "'nothing'")
         self.assertIn("microseconds", table.stdout)
 
+    def test_validate_shows_the_law_beside_its_correction(self):
+        errors = self.json_of(run("validate", "--platform", self.profile, "--samples", self.samples,
+                                  "--json"))["errors"]
+        by_name = {(error["group"], error["quantity"]): error for error in errors}
+        train = by_name["16-byte stores, train, free-running", "issue time, share of the drain time"]
+        self.assertEqual(train["correction"], "uneven drain")
+        self.assertEqual(train["corrected_samples"], train["samples"])
+        self.assertLess(train["corrected_worst_error"], train["worst_error"])
+        slowest = by_name["16-byte stores, periodic, aligned", "slowest producer's issue time, share of the drain time"]
+        self.assertIsNone(slowest["correction"])
+        self.assertIsNone(slowest["corrected_median_error"])
+        for text in ("law:", "corrected:", "tail of fixed work", "uneven drain", "slowest producer's issue time"):
+            self.assertIn(text, run("validate", "--platform", self.profile, "--samples", self.samples).stdout)
+
+    def test_validate_compares_a_simulated_node_with_the_samples(self):
+        result = run("validate", "--samples", self.samples, "--simulated", "h200x2", "--json")
+        simulated = self.json_of(result)["simulated"]
+        overall = [distance for distance in simulated["distances"] if distance["group"] == "all"]
+        self.assertEqual([distance["quantity"] for distance in overall[:2]],
+                         ["mean issue time", "slowest producer's issue time"])
+        for distance in overall:  # the samples come from the same preset
+            self.assertEqual((distance["fitted_worst"] or 0, distance["held_out_worst"] or 0), (0, 0))
+        self.assertTrue(all(distance["fitted_samples"] and distance["held_out_samples"] for distance in overall))
+        self.assert_fails(run("validate", "--samples", self.samples), 2, "--platform", "--simulated")
+        self.assert_fails(run("validate", "--samples", self.samples, "--simulated", "h200x2", "--rows"), 2, "--rows")
+
+    def test_results_file_can_be_had_again_from_the_samples(self):
+        arguments = ("calibrate", "--node", f"recorded:{self.samples}", "-o", self.path("p.json"), "--samples",
+                     self.path("s.csv"), "--simulated", "h200x2", "--results", self.path("r.json"))
+        self.assert_code(run(*arguments), 0)
+        first = json.loads(self.read("r.json"))
+        rows = {variant: [row for row in first["rows"] if row["variant"] == variant]
+                for variant in ("remote", "local", "simulated")}
+        self.assertTrue(rows["remote"] and rows["local"])
+        # The samples are of the same preset, so that its rows are the remote ones once more.
+        self.assertEqual([{**row, "variant": "remote"} for row in rows["simulated"]], rows["remote"])
+        self.assertTrue(first["held_out_errors"])
+        self.assertEqual(first["simulated"]["node"], "h200x2")
+        self.assert_code(run(*arguments), 0)
+        self.assertEqual(json.loads(self.read("r.json")), first)
+
     def test_predict_and_audit_use_the_profile(self):
         prediction = self.json_of(run("predict", "--platform", self.profile, "--producers", 132, "--bytes", "32KiB",
                                       "--gap", "0:16:4", "--json"))
@@ -112,6 +154,18 @@ class Failing(ToolTest):
 
     def test_profile_and_samples_must_differ(self):
         self.assert_fails(self.calibrate(profile="same", samples="same"), 2, "named twice")
+        self.assert_files()
+
+    def test_results_need_measured_and_simulated_samples(self):
+        def results(*more, node="recorded:s.csv"):
+            return run("calibrate", "--node", node, "-o", self.path("p.json"), "--samples", self.path("s.csv"), *more)
+        self.assert_fails(results("--results", self.path("r.json")), 2, "--simulated")
+        self.assert_fails(results("--simulated", "h200x2"), 2, "--results")
+        both = ("--results", self.path("r.json"), "--simulated", "h200x2")
+        self.assert_fails(results(*both, node=SIMULATED), 2, SIMULATED)
+        self.assert_fails(results("--results", self.path("p.json"), "--simulated", "h200x2"), 2, "named twice")
+        self.assert_fails(results("--results", self.path("r.json"), "--simulated", "no-such-preset"), 3,
+                          "no-such-preset")
         self.assert_files()
 
     def test_unknown_nodes(self):

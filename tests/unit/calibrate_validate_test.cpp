@@ -47,8 +47,8 @@ TEST_F(ValidateTest, ExactSamplesHaveNoErrorInAnyGroup) {
                                                         {"bulk copies, periodic, aligned", issue_share}}) {
     const ErrorSummary* error = find_error(validation, group, quantity);
     ASSERT_NE(error, nullptr) << group << ": " << quantity;
-    EXPECT_GT(error->samples, 2) << group << ": " << quantity;
-    EXPECT_NEAR(error->worst, 0, 1e-3) << group << ": " << quantity;
+    EXPECT_GT(error->law.samples, 2) << group << ": " << quantity;
+    EXPECT_NEAR(error->law.worst, 0, 1e-3) << group << ": " << quantity;
     EXPECT_EQ(error->in_bursts, quantity == "onset of back-pressure");
   }
 }
@@ -64,10 +64,10 @@ TEST_F(ValidateTest, APlantedTenPercentShowsInItsGroupOnly) {
     }
   }
   const Validation validation = validate(platform_, file_, false);
-  EXPECT_NEAR(find_error(validation, aligned, "period")->median, 0.1 / 1.1, 1e-3);
-  EXPECT_NEAR(find_error(validation, aligned, issue_share)->worst, 0, 1e-3);
-  EXPECT_NEAR(find_error(validation, isolated, "issue time beyond the knee")->worst, 0.1 / 0.9, 1e-3);
-  EXPECT_NEAR(find_error(validation, free_running, "period")->worst, 0, 1e-3);
+  EXPECT_NEAR(find_error(validation, aligned, "period")->law.median, 0.1 / 1.1, 1e-3);
+  EXPECT_NEAR(find_error(validation, aligned, issue_share)->law.worst, 0, 1e-3);
+  EXPECT_NEAR(find_error(validation, isolated, "issue time beyond the knee")->law.worst, 0.1 / 0.9, 1e-3);
+  EXPECT_NEAR(find_error(validation, free_running, "period")->law.worst, 0, 1e-3);
 }
 
 TEST_F(ValidateTest, PredictsFromTheMeasuredGap) {
@@ -89,7 +89,7 @@ TEST_F(ValidateTest, CompletionCouplingIsWrongWhereTheGapHidesTheDrain) {
   const Validation validation = validate(platform_, file_, false);
   const ErrorSummary* error = find_error(validation, free_running, "completion-coupled period");
   ASSERT_NE(error, nullptr);
-  EXPECT_GT(error->worst, 0.8);  // at G = V/R it predicts twice the period, less the floor
+  EXPECT_GT(error->law.worst, 0.8);  // at G = V/R it predicts twice the period, less the floor
 }
 
 TEST_F(ValidateTest, UsesHeldOutRowsUnlessToldOtherwise) {
@@ -114,9 +114,9 @@ TEST_F(ValidateTest, AnOnsetThatComesLaterThanPredictedIsCountedInBursts) {
   const Validation validation = validate(platform_, trains, false);
   const ErrorSummary* error = find_error(validation, train, "onset of back-pressure");
   ASSERT_NE(error, nullptr);
-  EXPECT_EQ(error->samples, 3);
-  EXPECT_GE(error->median, 2);  // predicted within the train, measured at its end, burst 12
-  EXPECT_LE(error->worst, 12);
+  EXPECT_EQ(error->law.samples, 3);
+  EXPECT_GE(error->law.median, 2);  // predicted within the train, measured at its end, burst 12
+  EXPECT_LE(error->law.worst, 12);
 }
 
 TEST_F(ValidateTest, WhatTheProfileCannotPredictIsNaN) {
@@ -158,10 +158,10 @@ TEST(Validate, DescribesTheFirstMeasurement) {
   const Validation validation = validate(fit(file), file, false);
   const ErrorSummary* period = find_error(validation, free_running, "period");
   ASSERT_NE(period, nullptr);
-  EXPECT_EQ(period->samples, 7);
-  EXPECT_LT(period->median, 0.03);
-  EXPECT_GT(period->worst, 0.03);
-  EXPECT_LT(period->worst, 0.05);
+  EXPECT_EQ(period->law.samples, 7);
+  EXPECT_LT(period->law.median, 0.03);
+  EXPECT_GT(period->law.worst, 0.03);
+  EXPECT_LT(period->law.worst, 0.05);
 }
 
 }  // namespace
