@@ -163,11 +163,10 @@ def main(arguments):
     parser.add_argument("--cpp", type=pathlib.Path, required=True)
     parser.add_argument("--nvcc", help="version")
     parser.add_argument("--cutlass", type=pathlib.Path, help="folder of its headers")
-    parser.add_argument("objects", type=pathlib.Path, nargs="*", help="those of CUDA sources are read")
+    parser.add_argument("objects", type=pathlib.Path, nargs="*", help="of CUDA sources")
     options = parser.parse_args(arguments)
-    objects = [target for target in options.objects if target.stem.endswith(".cu")]
     try:
-        table = table_of(options.repository.resolve(), objects, options.nvcc, options.cutlass)
+        table = table_of(options.repository.resolve(), options.objects, options.nvcc, options.cutlass)
     except (OSError, ValueError) as error:
         print(f"fingerprints: {error}", file=sys.stderr)
         return 1

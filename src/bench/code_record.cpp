@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::string_view calibration_namespace = "xstage::cuda::";
 
-Json table_of(std::string_view fingerprints) { return fingerprints.empty() ? Json::object() : Json::parse(fingerprints); }
+Json table_of(std::string_view fingerprints) {
+  return fingerprints.empty() ? Json::object() : Json::parse(fingerprints);
+}
 
 /// FNV-1a, 64 bits.
 class Hash {

@@ -17,9 +17,9 @@ namespace xstage::bench {
 /// Mangled names of the kernels with which `xstage calibrate` measures.
 [[nodiscard]] std::vector<std::string> calibration_kernels(std::string_view fingerprints);
 
-/// `code` of a results file: versions of nvcc and CUTLASS, machine code and source tokens of each kernel by its readable
-/// name, tokens of the timing code. A kernel that the table lacks stands there without a hash: the check then fails, the
-/// measurement is not lost. Null if the table is empty.
+/// `code` of a results file: versions of nvcc and CUTLASS, machine code and source tokens of each kernel by its
+/// readable name, tokens of the timing code. A kernel that the table lacks stands there without a hash: the check then
+/// fails, the measurement is not lost. Null if the table is empty.
 [[nodiscard]] nlohmann::ordered_json code_record(std::string_view fingerprints, const std::string& bench,
                                                  const std::vector<std::string>& kernels);
 

@@ -14,7 +14,7 @@ namespace xstage::files {
 namespace {
 
 constexpr std::string_view device_key = "device ";
-constexpr std::string_view code_key = "code";  // the one key that may be missing
+constexpr std::string_view code_key = "code";                                        // the one key that may be missing
 constexpr std::size_t most_header_lines = std::size(node_texts) + most_devices + 3;  // and schema, code, rows
 
 const NodeText* text_with_key(std::string_view key) {

@@ -54,7 +54,7 @@ inline BurstSample train_sample(int burst) {
   return sample;
 }
 
-inline SamplesFile samples_file() { 
+inline SamplesFile samples_file() {
   return {two_gpus(), {periodic_sample(), train_sample(0), train_sample(63)}, R"({"kernels": {"f<(Path)3>": "0123"}})"};
 }
 
