@@ -17,7 +17,7 @@ if grep -q '^CMAKE_CUDA_COMPILER:[A-Z]*=/' build/release/CMakeCache.txt; then
   python3 -B scripts/check_ptxas.py build/release
 fi
 
-step "result files belong to the kernels in the tree"
+step "results belong to the code in the tree"
 python3 -B scripts/check_results.py
 
 step "tables of the documents are those of the result files"

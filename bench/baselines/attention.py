@@ -240,6 +240,7 @@ def ratio_line(shape, row):
 def header(options, failures):
     return {
         "schema": "xstage.bench/1",
+        "code": common.code_of_kernels("attention.cu") if options.xstage else {},
         "bench": "attention-baselines",
         "hardware": common.hardware(options.ranks),
         "commit": options.commit,

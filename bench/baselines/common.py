@@ -24,6 +24,9 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed._symmetric_memory as symmetric_memory  # noqa: E402  (defines torch.ops.symm_mem.fused_*)
 import torch.multiprocessing  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import fingerprints  # noqa: E402
+
 EAGER_CALLS = 10
 TRIAL_US = 15000.0
 REPLAYS = (3, 400)  # least and most in a trial
@@ -322,8 +325,18 @@ def hardware(ranks):
     }
 
 
+def code_of_kernels(source):
+    """Of a file that measures a kernel of this library, too: tokens of that kernel's source, which the header's `code`
+    then has."""
+    tokens = fingerprints.source_tokens(pathlib.Path(__file__).resolve().parents[2])
+    return {"kernel_tokens": {source: next(tokens[path] for path in tokens if path.endswith(f"/{source}"))}}
+
+
 def write_results(path, header, rows):
-    """One row a line; never half a file."""
+    """One row a line; never half a file. Adds what scripts/check_results.py compares."""
+    rows = json.loads(json.dumps(list(rows)))  # as a reader will see them
+    code = {"baseline": fingerprints.script_tokens(pathlib.Path(sys.argv[0])), **header.get("code", {})}
+    header = {**header, "code": code, "complete": False, "rows_hash": fingerprints.rows_hash(rows)}
     lines = ",\n  ".join(json.dumps(row) for row in rows)
     head = json.dumps(header, indent=1).removesuffix("\n}")
     temporary = path.with_name(path.name + ".temporary")
@@ -367,9 +380,11 @@ def checked_options(parser, gpus, least_ranks=1):
 
 
 def run(worker, options):
-    """launch(), whose failure ends the program with its reason."""
+    """launch(), whose failure ends the program with its reason. A file of a run that came to its end says so."""
     try:
         launch(worker, options.ranks, options.limit, options)
+        text = options.output.read_text(encoding="utf-8")
+        options.output.write_text(text.replace('"complete": false', '"complete": true', 1), encoding="utf-8")
     except Exception as error:  # of a worker, with its traceback, or of the watchdog
         sys.exit(f"error: {error}\nfinished cells, if any, are in {options.output}")
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "bench/code_record.hpp"
+
 namespace xstage::bench {
 
 using Json = nlohmann::ordered_json;
@@ -41,9 +43,10 @@ std::string format_result_file(const Json& document) {
       separator = ",\n ";
     }
   }
-  text += separator + "\"rows\": [";
+  const Json rows = document.value("rows", Json::array());
+  text += separator + "\"rows_hash\": " + text_of(rows_hash(rows)) + ",\n \"rows\": [";
   separator = "\n  ";
-  for (const Json& row : document.value("rows", Json::array())) {
+  for (const Json& row : rows) {
     text += separator + text_of(row);
     separator = ",\n  ";
   }

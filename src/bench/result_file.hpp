@@ -13,7 +13,8 @@ namespace xstage::bench {
 [[nodiscard]] nlohmann::ordered_json result_document(const std::string& bench, const NodeDescription& node,
                                                      const std::vector<int>& devices = {});
 
-/// The file's text: one row a line, so that a new measurement reads as a change of rows.
+/// The file's text, with `rows_hash` (bench/code_record.hpp) before the rows: one row a line, so that a new measurement
+/// reads as a change of rows.
 [[nodiscard]] std::string format_result_file(const nlohmann::ordered_json& document);
 
 }  // namespace xstage::bench

@@ -1,5 +1,6 @@
 #include "cli/bench_run.hpp"
 
+#include "bench/code_record.hpp"
 #include "cli/quantities.hpp"
 
 namespace xstage::cli {
@@ -19,6 +20,11 @@ ExitCode verdict(Console& console, const std::string& output, std::size_t rows, 
     return ExitCode::test_failed;
   }
   return ExitCode::success;
+}
+
+std::string results_text(const Console& console, Json document) {
+  document["code"] = bench::code_record(console.fingerprints, document.at("bench"), bench::launched_kernels());
+  return bench::format_result_file(document);
 }
 
 std::string ratio_with_interval(const bench::PairedRatio& ratio) {

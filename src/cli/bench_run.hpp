@@ -48,6 +48,9 @@ const trace::Trace* trace_of(const Outcome& outcome) {
 [[nodiscard]] ExitCode verdict(Console& console, const std::string& output, std::size_t rows,
                                const bench::RunState& state);
 
+/// The results file of a document, with `code`: what this process has launched so far.
+[[nodiscard]] std::string results_text(const Console& console, Json document);
+
 /// "1.034 [1.021, 1.050]".
 [[nodiscard]] std::string ratio_with_interval(const bench::PairedRatio& ratio);
 
@@ -62,7 +65,7 @@ Outcome measure_cells(Console& console, const BenchOptions& options, const Bench
   // After every cell: what was measured is kept, whatever becomes of the rest.
   observer.cell_done = [&](const Outcome& outcome) {
     if (!options.output.empty()) {
-      write_text(options.output, bench::format_result_file(benchmark.document(outcome)));
+      write_text(options.output, results_text(console, benchmark.document(outcome)));
     }
     if (const trace::Trace* trace = trace_of(outcome); trace != nullptr && !options.trace.empty()) {
       trace::write_perfetto(options.trace, *trace);

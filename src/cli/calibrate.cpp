@@ -4,7 +4,9 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "bench/code_record.hpp"
 #include "cli/calibration_results.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
@@ -83,6 +85,21 @@ void check_options(const CalibrateOptions& options) {
   }
 }
 
+/// As it stands in the samples file: of this build where it measures, of the recorded samples where it does not. Empty
+/// where no kernel ran or the build has no table of them.
+std::string code_of_measurement(const Console& console, const std::string& node) {
+  constexpr std::string_view recorded = "recorded:";
+  if (node.starts_with(recorded)) {
+    return read_samples(node.substr(recorded.size())).code;
+  }
+  if (node != "cuda") {
+    return "";
+  }
+  const auto kernels = bench::calibration_kernels(console.fingerprints);
+  const auto record = bench::code_record(console.fingerprints, "calibration", kernels);
+  return record.is_null() ? "" : record.dump();
+}
+
 /// Samples are written before the fit: if the fit finds them useless, minutes of measurement are still there to look
 /// at.
 ExitCode calibrate(Console& console, const CalibrateOptions& options) {
@@ -92,6 +109,7 @@ ExitCode calibrate(Console& console, const CalibrateOptions& options) {
   if (!node->recorded_experiments()) {
     samples.node.command = console.command;
   }
+  samples.code = code_of_measurement(console, options.node);
   write_text(options.samples, format_samples(samples));
   const Platform platform = fit(samples);
   write_text(options.profile, format_platform(platform));

@@ -93,6 +93,7 @@ void append_rows(Json& rows, const Platform& platform, const SamplesFile& sample
 std::string format_calibration_results(const Platform& platform, const SamplesFile& measured,
                                        const SamplesFile& simulated) {
   Json document = bench::result_document("calibration", measured.node);
+  document["code"] = measured.code.empty() ? Json(nullptr) : Json::parse(measured.code);
   document["percentiles"] = "p5 and p95 are of the issue time, over producers, bursts and the median trial";
   document["held_out_errors"] = errors_json(validate(platform, measured, false).errors);
   // The simulated rows need no GPU and come from the tool that writes the file, the others from `commit` above.

@@ -3,6 +3,7 @@
 
 #include <ostream>
 #include <string>
+#include <string_view>
 
 namespace xstage::cli {
 
@@ -11,6 +12,8 @@ struct Console {
   std::ostream& err;
   bool progress_bar = false;  ///< `err` is a terminal
   std::string command;        ///< the command line, for provenance
+  std::string_view fingerprints =
+      {};  ///< of the build's kernels (bench/code_record.hpp); empty: results do not have them
 };
 
 }  // namespace xstage::cli

@@ -2,9 +2,11 @@
 
 #include <iostream>
 
+#include "bench/code_record.hpp"
 #include "cli/run.hpp"
 
 int main(int argument_count, char** arguments) {
   const bool is_terminal = isatty(STDERR_FILENO) != 0;
-  return xstage::cli::run(argument_count, arguments, std::cout, std::cerr, is_terminal);
+  return xstage::cli::run(argument_count, arguments, std::cout, std::cerr, is_terminal,
+                          xstage::bench::build_fingerprints());
 }

@@ -98,8 +98,9 @@ ExitCode run_verb(CLI::App& tool, const Invocation& invocation, int argument_cou
 
 }  // namespace
 
-int run(int argument_count, const char* const* arguments, std::ostream& out, std::ostream& err, bool progress_bar) {
-  Console console{out, err, progress_bar, command_line(argument_count, arguments)};
+int run(int argument_count, const char* const* arguments, std::ostream& out, std::ostream& err, bool progress_bar,
+        std::string_view fingerprints) {
+  Console console{out, err, progress_bar, command_line(argument_count, arguments), fingerprints};
   CLI::App tool{description, "xstage"};
   tool.set_version_flag("--version", fmt::format("xstage {} (commit {})", tool_version(), source_commit()));
   tool.footer(exit_codes);

@@ -110,11 +110,12 @@ SamplesFile parse_samples(std::string_view text, std::string_view origin) {
                                  file.samples.size(), header.rows));
   }
   file.node = std::move(header.node);
+  file.code = std::move(header.code);
   return file;
 }
 
 std::string format_samples(const SamplesFile& file) {
-  std::string text = format_samples_header({file.node, file.samples.size()});
+  std::string text = format_samples_header({file.node, file.code, file.samples.size()});
   std::vector<std::string_view> names;
   for (const SampleColumn& column : sample_columns()) {
     names.push_back(column.name);

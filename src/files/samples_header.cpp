@@ -14,7 +14,8 @@ namespace xstage::files {
 namespace {
 
 constexpr std::string_view device_key = "device ";
-constexpr std::size_t most_header_lines = std::size(node_texts) + most_devices + 2;  // and schema, rows
+constexpr std::string_view code_key = "code";                                        // the one key that may be missing
+constexpr std::size_t most_header_lines = std::size(node_texts) + most_devices + 3;  // and schema, code, rows
 
 const NodeText* text_with_key(std::string_view key) {
   const auto* found =
@@ -86,13 +87,13 @@ void SamplesHeaderReader::read_device(const TextLine& line, std::string_view key
 
 void SamplesHeaderReader::read_text(const TextLine& line, std::string_view key, std::string_view value) {
   const NodeText* const text = text_with_key(key);
-  if (text == nullptr) {
+  if (text == nullptr && key != code_key) {
     fail_at_line(origin_, line.number, fmt::format("{}: unknown header key", quote(key)));
   }
   if (!is_one_line(value)) {
     fail_at_line(origin_, line.number, fmt::format("{}: {}: {}", key, quote(value), one_line_rule));
   }
-  header_.node.*text->member = std::string(value);
+  (text == nullptr ? header_.code : header_.node.*text->member) = std::string(value);
 }
 
 SamplesHeader SamplesHeaderReader::finish() const {
@@ -115,6 +116,12 @@ std::string format_samples_header(const SamplesHeader& header) {
   std::string text = fmt::format("# schema: {}\n", samples_schema);
   for (const NodeText& line : node_texts) {
     text += fmt::format("# {}: {}\n", line.key, header.node.*line.member);
+  }
+  if (!header.code.empty()) {
+    if (!is_one_line(header.code)) {
+      throw InputError(fmt::format("{}: {}: {}", code_key, quote(header.code), one_line_rule));
+    }
+    text += fmt::format("# {}: {}\n", code_key, header.code);
   }
   for (std::size_t index = 0; index < header.node.devices.size(); ++index) {
     text += fmt::format("# device {}: {}\n", index, write_device(header.node.devices[index]).dump());

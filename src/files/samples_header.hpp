@@ -11,10 +11,11 @@ namespace xstage::files {
 
 struct SamplesHeader {
   NodeDescription node;
+  std::string code;      ///< of SamplesFile
   std::size_t rows = 0;  ///< announced number of data rows: a file cut between two lines is noticed
 };
 
-/// Collects header lines; every key exactly once.
+/// Collects header lines; every key at most once.
 class SamplesHeaderReader {
  public:
   explicit SamplesHeaderReader(std::string_view origin) : origin_(origin) {}

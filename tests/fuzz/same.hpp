@@ -40,7 +40,7 @@ inline bool same(const BurstSample& a, const BurstSample& b) {
 }
 
 inline bool same(const SamplesFile& a, const SamplesFile& b) {
-  return same(a.node, b.node) && same(a.samples, b.samples);
+  return same(a.node, b.node) && same(a.samples, b.samples) && a.code == b.code;
 }
 
 inline bool same(const Estimate& a, const Estimate& b) {

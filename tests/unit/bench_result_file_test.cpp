@@ -101,10 +101,14 @@ TEST(BenchResultFile, TextIsTheDocumentWithOneRowALine) {
   auto document = result_document("gemm", node_of_three());
   document["rows"] = rows_json({row_of("alone", {1, 2}), row_of("fused", {3, 4})});
   const std::string text = format_result_file(document);
-  EXPECT_EQ(nlohmann::ordered_json::parse(text), document);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 7 + 1 + 2 + 1);
+  const auto with_hash = [](nlohmann::ordered_json one) {
+    one["rows_hash"] = rows_hash(one.at("rows"));
+    return nlohmann::json(one);  // whatever the order of fields
+  };
+  EXPECT_EQ(nlohmann::json::parse(text), with_hash(document));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 8 + 1 + 2 + 1);
   document["rows"] = nlohmann::ordered_json::array();
-  EXPECT_EQ(nlohmann::ordered_json::parse(format_result_file(document)), document);
+  EXPECT_EQ(nlohmann::json::parse(format_result_file(document)), with_hash(document));
 }
 
 }  // namespace

@@ -54,7 +54,9 @@ inline BurstSample train_sample(int burst) {
   return sample;
 }
 
-inline SamplesFile samples_file() { return {two_gpus(), {periodic_sample(), train_sample(0), train_sample(63)}}; }
+inline SamplesFile samples_file() {
+  return {two_gpus(), {periodic_sample(), train_sample(0), train_sample(63)}, R"({"kernels": {"f<(Path)3>": "0123"}})"};
+}
 
 inline Estimate known(double value) { return {value, value * 0.99, value * 1.01, 12, ""}; }
 inline Estimate unknown(std::string reason) { return {std::nullopt, not_measured, not_measured, 0, std::move(reason)}; }
