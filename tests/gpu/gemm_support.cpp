@@ -6,11 +6,8 @@
 #include <cmath>
 
 #include "bench/normal_pattern.hpp"
-#include "bench/random_bits.hpp"
 #include "gemm/layout.hpp"
 #include "kernels/collective/call_parameters.hpp"
-#include "node/cuda/discovery.hpp"
-#include "xstage/error.hpp"
 
 namespace xstage::gemm_test {
 
@@ -23,12 +20,6 @@ using gemm::Operation;
 constexpr std::int64_t guard_rows = 3;
 constexpr std::size_t guard_bytes = 4096;  // in the heap, before and behind
 constexpr std::uint16_t poisoned = 0xFFFF;
-
-int attribute(int device, cudaDeviceAttr which) {
-  int value = 0;
-  cuda::check(cudaDeviceGetAttribute(&value, which, device), "asking a GPU for an attribute");
-  return value;
-}
 
 bool in_heap(Operation operation) { return operation == Operation::all_reduce || operation == Operation::all_to_all; }
 
@@ -66,39 +57,18 @@ std::vector<float> rotary_table(std::int64_t positions, int head_dim) {
   return table;
 }
 
-int multiprocessors() { return attribute(0, cudaDevAttrMultiProcessorCount); }
+int multiprocessors() {
+  int count = 0;
+  cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0),
+              "asking a GPU for its multiprocessors");
+  return count;
+}
 
 std::size_t heap_size(const Case& which) {
   return gemm::heap_bytes(which.cell.problem, which.plan, which.cell.ranks) + 2 * guard_bytes;
 }
 
 }  // namespace
-
-std::string unavailable_reason(int gpus) {
-  try {
-    if (cuda::device_count() < gpus) {
-      return fmt::format("fewer than {} GPUs are visible", gpus);
-    }
-    for (int device = 0; device < gpus; ++device) {
-      const int major = attribute(device, cudaDevAttrComputeCapabilityMajor);
-      const int minor = attribute(device, cudaDevAttrComputeCapabilityMinor);
-      if (major != 9 || minor != 0) {
-        return fmt::format("GPU {} has compute capability {}.{}, the kernels need 9.0", device, major, minor);
-      }
-      if (device > 0 && !(cuda::can_reach(0, device) && cuda::can_reach(device, 0))) {
-        return fmt::format("GPUs 0 and {} cannot reach each other's memory", device);
-      }
-    }
-  } catch (const DeviceError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-int Random::between(int least, int most) {
-  const std::uint64_t bits = bench::random_bits(seed_, count_++);
-  return least + static_cast<int>(bits % static_cast<std::uint64_t>(most - least + 1));
-}
 
 // ---- cases
 // -----------------------------------------------------------------------------------------------------------
@@ -148,8 +118,6 @@ gemm::Problem problem_of(const FusedOperation& fused, std::int64_t m, std::int64
   return fused.operation == Operation::all_to_all ? make_heads(m, heads, head_dim, k)
                                                   : make_problem(fused.operation, m, n, k);
 }
-
-std::vector<int> virtual_ranks(int count) { return std::vector<int>(static_cast<std::size_t>(count), 0); }
 
 namespace {
 

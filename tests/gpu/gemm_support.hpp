@@ -13,34 +13,16 @@
 #include <vector>
 
 #include "bench/sampled_result.hpp"
+#include "gpu/rank_support.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/gemm.hpp"
 
 namespace xstage::gemm_test {
 
-/// Why a test that needs that many GPUs of compute capability 9.0 cannot run here; empty: it can.
-[[nodiscard]] std::string unavailable_reason(int gpus);
-[[nodiscard]] inline bool two_gpus() { return unavailable_reason(2).empty(); }
-
-#define SKIP_WITHOUT_HOPPER(gpus)                                                                  \
-  if (const std::string reason = ::xstage::gemm_test::unavailable_reason(gpus); !reason.empty()) { \
-    GTEST_SKIP() << reason;                                                                        \
-  }
-
-/// Numbers that are the same with every standard library.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : seed_(seed) {}
-  [[nodiscard]] int between(int least, int most);
-  template <typename Value>
-  [[nodiscard]] Value of(std::initializer_list<Value> values) {
-    return values.begin()[between(0, static_cast<int>(values.size()) - 1)];
-  }
-
- private:
-  std::uint64_t seed_;
-  std::uint64_t count_ = 0;
-};
+using gpu_test::Random;
+using gpu_test::two_gpus;
+using gpu_test::unavailable_reason;
+using gpu_test::virtual_ranks;
 
 /// A whole problem with a plan for it.
 struct Case {
@@ -83,9 +65,6 @@ inline constexpr FusedOperation fused_operations[] = {{gemm::Operation::reduce_s
 /// A problem of this operation; of an all-to-all with so many heads in each of three parts.
 [[nodiscard]] gemm::Problem problem_of(const FusedOperation& fused, std::int64_t m, std::int64_t n, std::int64_t k,
                                        int heads, int head_dim = 128);
-
-/// GPU 0 for every rank.
-[[nodiscard]] std::vector<int> virtual_ranks(int count);
 
 /// A small problem and plan: tails in every extent, sometimes ranks without rows.
 [[nodiscard]] Case random_case(const FusedOperation& fused, int ranks, Random& random);

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/gemm/gemm_parameters.hpp"
+#include "kernels/gemm/tile_shape.hpp"
 
 namespace xstage::kernels {
 

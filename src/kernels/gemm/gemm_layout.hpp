@@ -3,21 +3,16 @@
 
 #include <cstdint>
 
+#include "kernels/gemm/tile_shape.hpp"
+
 namespace xstage::kernels {
 
-inline constexpr int gemm_tile_rows = 128;  // two multiplying warpgroups, 64 rows each
-inline constexpr int gemm_tile_depth = 64;  // k-block: 64 bf16 are one 128-byte swizzle row
-inline constexpr int gemm_threads = 384;    // one warpgroup of helpers, two that multiply
-inline constexpr int chunk_columns = 64;    // a staged chunk: 64 rows of 128 bytes, swizzled
-inline constexpr int chunk_bytes = 64 * chunk_columns * 2;
-inline constexpr int wide_chunk_columns = 32;  // the same bytes of fp32 partial sums
-inline constexpr int push_rows = 64;           // of one piece of a pushed shard: 8 KiB
+inline constexpr int gemm_threads = 384;  // one warpgroup of helpers, two that multiply
+inline constexpr int push_rows = 64;      // of one piece of a pushed shard: 8 KiB
 inline constexpr int push_piece_bytes = push_rows * gemm_tile_depth * 2;
 inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way out, one on its way in
 inline constexpr int behind_rings_bytes = 2048;          // of shared memory for barriers, context and instruments
-inline constexpr int shared_memory_bytes = 227 * 1024;   // of one CTA, at most
 inline constexpr int max_stages = 20;
-inline constexpr int max_staging = 4;
 inline constexpr int max_output_maps = 24;
 inline constexpr unsigned char empty_exchange_byte =
     0xFF;                              // of slots of the exchange through registers, see exchange.cuh

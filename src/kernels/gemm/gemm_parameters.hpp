@@ -14,8 +14,6 @@
 
 namespace xstage::kernels {
 
-enum class GemmActivation : std::int32_t { none, gelu, gelu_tanh, silu };
-
 /// What happens between accumulators and stores.
 struct GemmEpilogue {
   const void* bias;  // bf16 [columns of B], or null

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/gemm/gemm_parameters.hpp"
+#include "kernels/gemm/tile_shape.hpp"
 
 namespace xstage::kernels {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/gemm/gemm_layout.hpp"
+#include "kernels/gemm/tile_shape.hpp"
 
 namespace xstage::kernels {
 
