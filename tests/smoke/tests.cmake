@@ -4,9 +4,9 @@ function(xstage_python_test name file)
   set_tests_properties(${name} PROPERTIES LABELS smoke TIMEOUT 300)
 endfunction()
 
+xstage_python_test(scripts.write_tables write_tables_test.py)
 xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
 xstage_python_test(scripts.check_results check_results_test.py)
-xstage_python_test(scripts.write_tables write_tables_test.py)
 if(TARGET xstage_tool)
   xstage_python_test(smoke.tool tool_test.py)
   set_tests_properties(smoke.tool PROPERTIES ENVIRONMENT "XSTAGE_TOOL=$<TARGET_FILE:xstage_tool>")
@@ -18,7 +18,3 @@ endif()
 # Measurements belong to the kernels that they measured.
 add_test(NAME repository.results_match_kernels
   COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/check_results.py")
-
-# Tables belong to the measurements.
-add_test(NAME repository.tables_match_results
-  COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/write_tables.py" --check)
