@@ -179,6 +179,8 @@ def attention(repository):
     """Attention alone and fused with its all-to-all."""
     ours = Results(repository, f"attention-{NODE}")
     baselines = Results(repository, f"attention-baselines-{NODE}")
+    names = {"cudnn": "cuDNN", "flash3": "FlashAttention-3"}
+    compared = set()
     rows = []
     for alone in ours.select(variant="attention"):
         cell = {f: alone[f] for f in ("sequence", "heads", "kv_heads", "head_dim", "causal", "dtype", "ranks")}
@@ -187,10 +189,8 @@ def attention(repository):
         of = {variant: ours.row(variant=variant, **cell) for variant in ("fused", "fused_arrived", "local_twin", "serial")}
         fused = of["fused_arrived"] or of["fused"]
         paired = baselines.row(variant="xstage_attention", **cell)
-        over_ours = {
-            name: quotient(1, paired.get(f"ratio_to_{name}"))
-            for name in ("cudnn", "flash3")
-        }
+        over_ours = {name: quotient(1, paired.get(f"ratio_to_{name}")) for name in names}
+        compared |= {name for name in names if over_ours[name]}
         label = str(alone["sequence"])
         label += "" if alone["head_dim"] == 128 else f", d {alone['head_dim']}"
         label += ", causal" if alone["causal"] else ""
@@ -209,8 +209,8 @@ def attention(repository):
             ]
         )
     text = (
-        "12 heads on each GPU, bf16, head dimension 128 and full unless it says otherwise, µs of one call. cuDNN and "
-        "FlashAttention-3: their time over ours,\ntrials alternating in one process. Fused: until the peers' results have arrived, in "
+        "12 heads on each GPU, bf16, head dimension 128 and full unless it says otherwise, µs of one call. "
+        f"{' and '.join(names[name] for name in names if name in compared) or 'Others'}: time over ours,\ntrials alternating in one process. Fused: until the peers' results have arrived, in "
         "brackets over attention alone. Twin: the fused kernel's stores, all into local\nmemory, over attention alone. Serial: our "
         f"attention, then our all-to-all. Last column: {software(baselines)}: attention, layout copy, all-to-all.\n"
     )

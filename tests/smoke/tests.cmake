@@ -4,10 +4,10 @@ function(xstage_python_test name file)
   set_tests_properties(${name} PROPERTIES LABELS smoke TIMEOUT 300)
 endfunction()
 
+xstage_python_test(scripts.write_tables write_tables_test.py)
 xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
 xstage_python_test(scripts.check_results check_results_test.py)
 xstage_python_test(scripts.fingerprints fingerprints_test.py)
-xstage_python_test(scripts.write_tables write_tables_test.py)
 
 # A parameter that GoogleTest cannot print gives its test a name of bytes.
 function(xstage_test_names binary)
@@ -26,6 +26,3 @@ if(TARGET xstage_tool)
     set_property(TEST smoke.tool APPEND PROPERTY ENVIRONMENT XSTAGE_SANITIZED=1)
   endif()
 endif()
-# Tables belong to the measurements.
-add_test(NAME repository.tables_match_results
-  COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/write_tables.py" --check)

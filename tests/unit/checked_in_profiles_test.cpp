@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "xstage/audit.hpp"
 #include "xstage/calibrate.hpp"
@@ -99,6 +101,31 @@ TEST_F(H200HeldOut, TheSlowestProducerIsFartherFromTheLawThanTheMean) {
     EXPECT_GT(error_of(group, "slowest producer's issue time, share of the drain time").law.median,
               error_of(group, "issue time, share of the drain time").law.median)
         << mode;
+  }
+}
+
+/// The held-out table of the README is written from the results file, whose errors stand in its header.
+TEST_F(H200HeldOut, ErrorsInTheResultsFileAreThoseOfTodaysLaw) {
+  const auto results =
+      nlohmann::json::parse(read_text(std::string(XSTAGE_SOURCE_DIR) + "/bench/results/calibration-h200x2.json"));
+  const nlohmann::json& errors = results.at("held_out_errors");
+  ASSERT_EQ(errors.size(), validation_.errors.size());
+  const auto expect_same = [](const nlohmann::json& written, double value, const std::string& of) {
+    EXPECT_EQ(written.is_null(), std::isnan(value)) << of;
+    if (!written.is_null()) {
+      EXPECT_NEAR(written.get<double>(), value, 1e-9) << of;
+    }
+  };
+  for (std::size_t index = 0; index < errors.size(); ++index) {
+    const ErrorSummary& error = validation_.errors[index];
+    const std::string of = error.group + ", " + error.quantity;
+    EXPECT_EQ(errors[index].at("group").get<std::string>() + ", " + errors[index].at("quantity").get<std::string>(),
+              of);
+    EXPECT_EQ(errors[index].at("samples"), error.law.samples) << of;
+    expect_same(errors[index].at("median_error"), error.law.median, of);
+    expect_same(errors[index].at("worst_error"), error.law.worst, of);
+    expect_same(errors[index].at("corrected_median_error"), error.corrected.median, of);
+    expect_same(errors[index].at("corrected_worst_error"), error.corrected.worst, of);
   }
 }
 
