@@ -106,7 +106,7 @@ TEST(BenchPlanOptions, MistakesNameThePartAndTheKnownFields) {
   };
   expect_attention("window=2", "window=2", "no such field");
   expect_attention("split=1,split=0", "split=0", "twice");
-  expect_attention("store_path=store8", "store_path=store8", "bulk or store16");
+  expect_attention("store_path=store8", "store_path=store8", "store16 or bulk");
 }
 
 TEST(BenchPlanOptions, ResultFilesHaveWhatWasNamed) {
