@@ -24,7 +24,9 @@ class AllToAll::State {
  public:
   State(HeapRank& heap, const all_to_all::Problem& problem, const all_to_all::Plan& plan,
         std::chrono::microseconds time_out)
-      : problem_(checked(problem, heap)), plan_(agreed(problem, plan, heap)), call_(heap, "all_to_all", 0, time_out) {
+      : problem_(checked(problem, heap, time_out)),
+        plan_(agreed(problem, plan, heap)),
+        call_(heap, "all_to_all", 0, time_out) {
     result_ = call_.take("output", all_to_all::result_bytes(problem_, 0, heap.world()));  // no rank has more rows
     call_.finish_setup();
     fill_constant_parameters();
@@ -48,18 +50,21 @@ class AllToAll::State {
   [[nodiscard]] void* output() const { return own_rows(heap().rank()) == 0 ? nullptr : heap().local(result_); }
 
   const AllToAllLaunch* upload(const std::vector<AllToAllLaunch>& launches, cudaStream_t stream) {
-    return virtual_parameters_.upload(heap().device(), launches, stream);
+    return virtual_parameters_.upload(call_.memory(), launches, stream);
   }
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
   [[nodiscard]] const all_to_all::Plan& plan() const { return plan_; }
   [[nodiscard]] const all_to_all::Problem& problem() const { return problem_; }
+  void launched(int blocks, cudaStream_t stream) { call_.launched(blocks, stream); }
   void check() const { call_.check(); }
   void synchronise() const { call_.synchronise(); }
   void restore() { call_.restore(); }
 
  private:
-  static const all_to_all::Problem& checked(const all_to_all::Problem& problem, const HeapRank& heap) {
+  static const all_to_all::Problem& checked(const all_to_all::Problem& problem, const HeapRank& heap,
+                                            std::chrono::microseconds time_out) {
+    kernels::check_time_out(time_out);
     all_to_all::check_problem(problem, heap.world());
     kernels::require_hopper(heap.device());
     return problem;
@@ -120,6 +125,7 @@ void AllToAll::launch(const Operands& operands, CUstream_st* stream) {
   const AllToAllLaunch& launch = state_->prepare(operands, issuers());
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::launch_all_to_all(launch, stream);
+  state_->launched(issuers(), stream);
 }
 
 void AllToAll::launch_together(std::span<AllToAll* const> ranks, std::span<const Operands> operands,
@@ -136,6 +142,9 @@ void AllToAll::launch_together(std::span<AllToAll* const> ranks, std::span<const
     launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks));
   }
   kernels::launch_virtual_all_to_all(first.upload(launches, stream), launches[0], first.heap().world(), stream);
+  for (AllToAll* const rank : ranks) {
+    rank->state_->launched(blocks, stream);
+  }
 }
 
 void* AllToAll::output() const { return state_->output(); }

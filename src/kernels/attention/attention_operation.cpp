@@ -15,6 +15,7 @@
 #include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "node/cuda/device_memory.hpp"
+#include "node/cuda/device_setup.hpp"
 #include "xstage/attention.hpp"
 #include "xstage/error.hpp"
 
@@ -32,6 +33,7 @@ static_assert(attention::slab_rows == kernels::warpgroup_rows);
 namespace {
 
 constexpr std::int64_t element_bytes = 2;
+constexpr std::size_t ticket_words = 2;
 
 float scale_of(const attention::Problem& problem) {
   return problem.scale > 0 ? problem.scale : 1.0F / std::sqrt(static_cast<float>(problem.head_dim));
@@ -43,7 +45,7 @@ class Attention::State {
  public:
   State(HeapRank& heap, const attention::Problem& problem, const attention::Plan& plan,
         std::chrono::microseconds time_out)
-      : problem_(checked(problem, heap)),
+      : problem_(checked(problem, heap, time_out)),
         plan_(agreed_plan(problem, plan, heap)),
         call_(heap, "attention", static_cast<std::size_t>(attention::slabs(problem)), time_out) {
     if (problem_.destination != Destination::local) {
@@ -75,7 +77,7 @@ class Attention::State {
     return launch_;
   }
 
-  void await_arrival(CUstream_st* stream) const {
+  void await_arrival(CUstream_st* stream) {
     if (among_ranks()) {
       call_.await_arrival(kernels::attend_warpgroups, stream);
     }
@@ -86,12 +88,11 @@ class Attention::State {
   }
 
   void restore() {
-    call_.restore();
-    const cuda::CurrentDevice current(heap().device());
-    if (tickets_.bytes() > 0) {
-      cuda::check(cudaMemset(tickets_.as<void>(), 0, tickets_.bytes()), "clearing the tiles drawn");
+    if (launch_.tickets != nullptr) {
+      cuda::DeviceSetup::of(heap().device()).fill(launch_.tickets, 0x00, ticket_words * sizeof(std::uint32_t));
     }
     split_.clear();
+    call_.restore();
   }
 
   void instrument(const attention::Instruments& instruments) {
@@ -120,17 +121,20 @@ class Attention::State {
   }
 
   const AttentionLaunch* upload(const std::vector<AttentionLaunch>& launches, cudaStream_t stream) {
-    return virtual_parameters_.upload(heap().device(), launches, stream);
+    return virtual_parameters_.upload(call_.memory(), launches, stream);
   }
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
   [[nodiscard]] const attention::Plan& plan() const { return plan_; }
   [[nodiscard]] const attention::Problem& problem() const { return problem_; }
+  void launched(int blocks, cudaStream_t stream) { call_.launched(blocks, stream); }
   void check() const { call_.check(); }
   void synchronise() const { call_.synchronise(); }
 
  private:
-  static const attention::Problem& checked(const attention::Problem& problem, const HeapRank& heap) {
+  static const attention::Problem& checked(const attention::Problem& problem, const HeapRank& heap,
+                                           std::chrono::microseconds time_out) {
+    kernels::check_time_out(time_out);
     attention::check_problem(problem, heap.world());
     kernels::require_hopper(heap.device());
     return problem;
@@ -160,8 +164,7 @@ class Attention::State {
     constexpr float log2_of_e = 1.44269504F;
     launch_.scale_log2 = scale_of(problem_) * log2_of_e;
     if (problem_.causal) {
-      tickets_ = cuda::DeviceBuffer(heap().device(), 2 * sizeof(std::uint32_t), "tiles drawn");
-      launch_.tickets = tickets_.as<std::uint32_t>();
+      launch_.tickets = call_.memory().take<std::uint32_t>(ticket_words, "tiles drawn");
     }
     deal_out(plan_.issuers);
     fill_destinations();
@@ -174,7 +177,7 @@ class Attention::State {
     blocks_ = blocks;
     launch_.whole_tiles = launch_.schedule.tiles();
     if (plan_.split != 0) {
-      split_ = kernels::SplitTiles(heap().device(), launch_.schedule, blocks, problem_.head_dim);
+      split_ = kernels::SplitTiles(call_.memory(), launch_.schedule, blocks, problem_.head_dim);
       launch_.split = split_.parameters();
       launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
     }
@@ -281,7 +284,6 @@ class Attention::State {
   attention::Plan plan_;
   kernels::CollectiveHandle call_;
   SymmetricBuffer result_{};
-  cuda::DeviceBuffer tickets_;
   kernels::SplitTiles split_;
   kernels::VirtualParameters virtual_parameters_;
   AttentionLaunch launch_{};
@@ -302,6 +304,7 @@ void Attention::launch(const Operands& operands, CUstream_st* stream, Completion
   const AttentionLaunch& launch = state_->prepare(operands, issuers(), completion);
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::launch_attention(launch, state_->shape(issuers()), stream);
+  state_->launched(issuers(), stream);
 }
 
 void Attention::launch_together(std::span<Attention* const> ranks, std::span<const Operands> operands,
@@ -322,6 +325,9 @@ void Attention::launch_together(std::span<Attention* const> ranks, std::span<con
     launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks, completion));
   }
   kernels::launch_virtual_attention(first.upload(launches, stream), first.heap().world(), first.shape(blocks), stream);
+  for (Attention* const rank : ranks) {
+    rank->state_->launched(blocks, stream);
+  }
 }
 
 void Attention::await_arrival(CUstream_st* stream) const { state_->await_arrival(stream); }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::kernels {
@@ -37,11 +38,12 @@ void check_common_launch(std::span<const HeapRank* const> heaps, std::size_t ope
   }
 }
 
-void VirtualParameters::copy(int device, const void* launches, std::size_t bytes, cudaStream_t stream) {
-  if (there_.bytes() < bytes) {
-    there_ = cuda::DeviceBuffer(device, bytes, "parameters of virtual ranks");
+void VirtualParameters::copy(cuda::HandleMemory& memory, const void* launches, std::size_t bytes, cudaStream_t stream) {
+  if (bytes_ < bytes) {
+    there_ = memory.take(bytes, "parameters of virtual ranks");
+    bytes_ = bytes;
   }
-  cuda::check(cudaMemcpyAsync(there_.as<void>(), launches, bytes, cudaMemcpyHostToDevice, stream),
+  cuda::check(cudaMemcpyAsync(there_, launches, bytes, cudaMemcpyHostToDevice, stream),
               "copying the parameters of virtual ranks");
   cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
 }

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "node/cuda/device_memory.hpp"
+#include "node/cuda/handle_memory.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 namespace xstage::kernels {
@@ -27,20 +27,22 @@ void check_common_launch(std::span<Handle* const> handles, std::size_t operands,
   check_common_launch(heaps, operands);
 }
 
-/// Device copy of the parameters of all virtual ranks, kept by the handle of the first of them.
+/// Device copy of the parameters of all virtual ranks, in the memory of the handle of the first of them.
 class VirtualParameters {
  public:
   /// There when it returns.
   template <class Launch>
-  [[nodiscard]] const Launch* upload(int device, const std::vector<Launch>& launches, cudaStream_t stream) {
-    copy(device, launches.data(), launches.size() * sizeof(Launch), stream);
-    return there_.as<Launch>();
+  [[nodiscard]] const Launch* upload(cuda::HandleMemory& memory, const std::vector<Launch>& launches,
+                                     cudaStream_t stream) {
+    copy(memory, launches.data(), launches.size() * sizeof(Launch), stream);
+    return static_cast<const Launch*>(there_);
   }
 
  private:
-  void copy(int device, const void* launches, std::size_t bytes, cudaStream_t stream);
+  void copy(cuda::HandleMemory& memory, const void* launches, std::size_t bytes, cudaStream_t stream);
 
-  cuda::DeviceBuffer there_;
+  void* there_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace xstage::kernels

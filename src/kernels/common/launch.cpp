@@ -1,11 +1,14 @@
 #include "kernels/common/launch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 #include <set>
 #include <utility>
 
 #include "node/cuda/device_memory.hpp"
+#include "xstage/error.hpp"
 
 namespace xstage::kernels {
 
@@ -82,7 +85,15 @@ void launch_kernel(const void* kernel, const LaunchShape& shape, cudaStream_t st
   configuration.stream = stream;
   configuration.attrs = attributes;
   configuration.numAttrs = count;
-  cuda::check(cudaLaunchKernelExC(&configuration, kernel, arguments), std::string("launching ") + what);
+  const cudaError_t status = cudaLaunchKernelExC(&configuration, kernel, arguments);
+  if (status == cudaErrorCooperativeLaunchTooLarge) {
+    static_cast<void>(cudaGetLastError());
+    throw DeviceError(
+        fmt::format("launching {}: its {} CTAs wait for each other, and do not fit on the GPU at once; give the plan "
+                    "fewer issuers",
+                    what, shape.blocks.x));
+  }
+  cuda::check(status, std::string("launching ") + what);
   KnownKernels& known = known_kernels();
   const std::scoped_lock lock(known.mutex);
   if (std::find(known.launched.begin(), known.launched.end(), kernel) == known.launched.end()) {

@@ -61,10 +61,10 @@ LaunchShape launch_shape(const GemmLaunchShape& shape, int ranks, Start start) {
 }
 
 __global__ void gate_kernel(const __grid_constant__ GemmLaunch launch) {
-  const std::uint32_t epoch = load_relaxed(own_signal(launch, SignalPad::epochs));
-  const WaitContext waits = wait_context(launch);
-  post_entries(launch, epoch);
-  for_each_peer(launch, [&](std::int32_t peer) { await_peer_entry(launch, waits, peer, epoch, 0); });
+  const CollectiveCall call(launch.call, 0);
+  const std::uint32_t epoch = call.epoch();
+  call.announce(epoch);
+  static_cast<void>(call.await_peers(epoch));  // who gives up has told all ranks
 }
 
 }  // namespace

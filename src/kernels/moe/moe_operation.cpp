@@ -24,7 +24,7 @@ using moe::Operands;
 class MoeLayer::State {
  public:
   State(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan, std::chrono::microseconds time_out)
-      : problem_(checked(problem, heap)),
+      : problem_(checked(problem, heap, time_out)),
         plan_(agreed_plan(problem, plan, heap)),
         exchange_(heap, problem, plan_, time_out),
         linears_(make_linears()) {}
@@ -53,22 +53,25 @@ class MoeLayer::State {
   }
 
   const DispatchLaunch* upload(const std::vector<DispatchLaunch>& launches, cudaStream_t stream) {
-    return virtual_dispatch_.upload(heap().device(), launches, stream);
+    return virtual_dispatch_.upload(exchange_.memory(), launches, stream);
   }
   const CombineLaunch* upload(const std::vector<CombineLaunch>& launches, cudaStream_t stream) {
-    return virtual_combine_.upload(heap().device(), launches, stream);
+    return virtual_combine_.upload(exchange_.memory(), launches, stream);
   }
 
   [[nodiscard]] const kernels::LayerExchange& exchange() const { return exchange_; }
   [[nodiscard]] HeapRank& heap() const { return exchange_.heap(); }
   [[nodiscard]] const moe::Plan& plan() const { return plan_; }
   [[nodiscard]] const moe::Problem& problem() const { return problem_; }
+  void launched(int blocks, cudaStream_t stream) { exchange_.launched(blocks, stream); }
   void check() const { exchange_.check(); }
   void synchronise() const { exchange_.synchronise(); }
   void restore() { exchange_.restore(); }
 
  private:
-  static const moe::Problem& checked(const moe::Problem& problem, const HeapRank& heap) {
+  static const moe::Problem& checked(const moe::Problem& problem, const HeapRank& heap,
+                                     std::chrono::microseconds time_out) {
+    kernels::check_time_out(time_out);
     moe::check_problem(problem, heap.world());
     kernels::require_hopper(heap.device());
     return problem;
@@ -117,6 +120,7 @@ void MoeLayer::launch(const Operands& operands, CUstream_st* stream) {
   const cuda::CurrentDevice current(state_->heap().device());
   state_->prepare(operands, issuers());
   state_->enqueue(stream);
+  state_->launched(issuers(), stream);
 }
 
 void MoeLayer::launch_together(std::span<MoeLayer* const> ranks, std::span<const Operands> operands,
@@ -144,6 +148,9 @@ void MoeLayer::launch_together(std::span<MoeLayer* const> ranks, std::span<const
     rank->state_->enqueue_linears(stream);  // of no peer: one rank after the other, on all multiprocessors
   }
   kernels::launch_virtual_combine(combines_there, combines[0], world, blocks, stream);
+  for (MoeLayer* const rank : ranks) {
+    rank->state_->launched(blocks, stream);
+  }
 }
 
 void MoeLayer::check() const { state_->check(); }
