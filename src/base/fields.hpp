@@ -221,11 +221,12 @@ template <typename Values>
 template <typename Values>
 void assign(const Field<Values>& field, Values& values, const Value& value) {
   const auto refuse = [&](std::string_view rule) {
-    throw InputError(fmt::format("{} is {}: it must be {}", field.name, text_of(value), rule));
+    const char* quote = std::holds_alternative<std::string_view>(value) ? "'" : "";
+    throw InputError(fmt::format("{} is {}{}{}: it must be {}", field.name, quote, text_of(value), quote, rule));
   };
   if (const auto* whole = std::get_if<WholeNumber<Values>>(&field.place)) {
     if (!std::holds_alternative<int>(value)) {
-      refuse("a whole number");
+      refuse("a whole number of 32 bits");
     }
     values.*whole->member = std::get<int>(value);
   } else if (const auto* real = std::get_if<RealNumber<Values>>(&field.place)) {

@@ -38,8 +38,7 @@ Elements expected_result(const Case& which, const std::vector<Elements>& inputs,
 // ---- cases
 
 std::string Case::text() const {
-  return fmt::format("{} on {} ranks, transfer {}, {} stages of {} bytes", all_to_all::statement(problem, plan), ranks,
-                     static_cast<int>(plan.transfer), plan.stages, plan.chunk_bytes);
+  return fmt::format("{} on {} ranks", all_to_all::statement(problem, plan), ranks);
 }
 
 std::size_t Case::input_elements() const {
