@@ -17,7 +17,6 @@
 #include "kernels/attention/input_watch.cuh"
 #include "kernels/attention/loader.cuh"
 #include "kernels/attention/store_warp.cuh"
-#include "kernels/common/tensor_map_fence.cuh"
 
 namespace xstage::kernels {
 
@@ -73,15 +72,7 @@ __global__ void __launch_bounds__(attention_threads, 1)
     attention_virtual_kernel(const AttentionLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  const AttentionLaunch& launch = launches[block / blocks];
-  if (threadIdx.x == 0) {
-    fence_tensor_map(&launch.query);
-    fence_tensor_map(&launch.key);
-    fence_tensor_map(&launch.value);
-    fence_tensor_maps(launch.output, max_world);
-  }
-  __syncthreads();
-  run_attention<HeadDim, Element, false, Probe>(launch, block % blocks, blocks);
+  run_attention<HeadDim, Element, false, Probe>(launches[block / blocks], block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels
