@@ -23,7 +23,9 @@
 // contiguous; at most `most_tokens` tokens on each rank, which may differ, 0 included. What the host can see throws
 // InputError with the value and the rule, before anything is enqueued. Expert ids and router weights lie on the device:
 // a launch that meets a bad one completes on all ranks, with results that mean nothing, and the next `check` or
-// `launch` says which token of which rank it was (`check_routing` finds all there is to find in a copy on the host).
+// `launch` on every rank says which token of which rank it was, the first of the first rank (`check_routing` finds all
+// there is to find in a copy on the host). What has been launched behind it does nothing, on whichever ranks, and waits
+// for nobody, until `reset`.
 //
 // Synchronisation: as gemm.hpp describes it. `launch` enqueues kernels and returns; the ranks' launches find each other
 // on the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and
@@ -151,7 +153,7 @@ class MoeLayer {
                               CUstream_st* stream);
 
   /// Throws DeviceError if a wait of this rank has expired: who waited, where, for whom, for what, what was there.
-  /// Throws InputError if the last launch met an expert id or a router weight that breaks a rule.
+  /// Throws InputError, on all ranks the same, if a launch met an expert id or a router weight that breaks a rule.
   void check() const;
 
   /// After either: waits for the devices, then restores epochs and signals on all ranks. Collective.

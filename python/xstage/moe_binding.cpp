@@ -14,7 +14,6 @@
 #include "binding.hpp"
 #include "moe/problem.hpp"
 #include "plan_binding.hpp"
-#include "xstage/error.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/symmetric_heap.hpp"
 

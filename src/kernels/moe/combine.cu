@@ -24,6 +24,23 @@
 
 namespace xstage::kernels {
 
+struct CombineCall {
+  std::uint32_t epoch;  // from 1 on
+  /// The dispatch before it has done nothing, because of a bad choice in a call before that: peers may not come.
+  bool passes_over;
+};
+
+/// Before any thread of the CTA ends the call.
+__device__ inline CombineCall begin_combine(const CollectiveCall& call, std::int32_t block) {
+  std::uint32_t calls;
+  std::uint32_t passed_over;
+  asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(calls), "=r"(passed_over)
+               : "l"(call.own_signal(MoeExchangePad::calls_of_combine(block)))
+               : "memory");
+  return {calls + 1U, passed_over != 0U};
+}
+
 template <class Delay>
 __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks) {
   const RolePlace all{0, combine_warps, warp_index(), 0, 0, block, blocks};
@@ -42,14 +59,12 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   }
   all.synchronise();
   cudaGridDependencySynchronize();  // the kernel before in the stream has made the rows
-  const std::uint32_t epoch = begin_call(call, MoeExchangePad::combine_calls, block);
-  // The dispatch before it has done nothing, because of a bad choice in a call before that: peers may not come.
-  const bool passes_over = load_relaxed(call.own_signal(MoeExchangePad::passed_over)) != 0U;
+  const auto [epoch, passes_over] = begin_combine(call, block);
   if (launch.enters != 0 && block == 0 && all.thread() == combine_threads - 1) {
     call.announce(epoch);
   }
   if (passes_over) {
-    // Nobody has anything to tell or to wait for.
+    // Nobody has anything to send or to wait for.
   } else if (sends && launch.partial_sums != 0) {
     CombinePartialSender<Delay>(launch, shared, sender_place, delay).run(epoch);
   } else if (sends) {
@@ -66,7 +81,7 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   }
   all.synchronise();  // all have read the number of the call before it changes
   if (all.thread() == 0) {
-    end_call(call, MoeExchangePad::combine_calls, block, epoch);  // who adds has waited for peers
+    store_relaxed(call.own_signal(MoeExchangePad::calls_of_combine(block)), epoch);  // who adds has waited for peers
   }
 }
 

@@ -65,7 +65,8 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
   all.synchronise();
   if (all.thread() == 0) {
     // Nobody waits for peers here: copiers have heard from all of them that everything has come.
-    end_call(CollectiveCall(launch.exchange.call, block), MoeExchangePad::dispatch_calls, block, epoch);
+    store_relaxed(CollectiveCall(launch.exchange.call, block).own_signal(MoeExchangePad::calls_of_dispatch(block)),
+                  epoch);
   }
 }
 

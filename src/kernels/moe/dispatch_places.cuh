@@ -60,16 +60,17 @@ class DispatchPlaces {
  private:
   [[nodiscard]] __device__ std::int32_t thread() const { return place_.thread(); }
 
+  /// The number of this call, from 1 on, and whether it does anything.
   __device__ void begin() const {
     const std::uint32_t bad_call = load_relaxed(call_.own_signal(MoeExchangePad::bad_call));
-    const std::uint32_t epoch = begin_call(call_, MoeExchangePad::dispatch_calls, place_.block);
+    const std::uint32_t epoch = load_relaxed(call_.own_signal(MoeExchangePad::calls_of_dispatch(place_.block))) + 1U;
     shared_.words().epoch = epoch;
     // Another CTA may already have met it in this very call.
     const bool passes_over = bad_call != 0U && bad_call != epoch;
     shared_.words().passed_over = passes_over ? 1U : 0U;
     if (passes_over) {
       shared_.words().failed = 1;
-      store_relaxed(call_.own_signal(MoeExchangePad::passed_over), 1U);
+      store_relaxed(call_.own_signal(MoeExchangePad::calls_of_combine(place_.block) + 1U), 1U);
     }
   }
 

@@ -58,10 +58,9 @@ void LayerExchange::take_own_buffers(int most_blocks) {
            memory.take<float>(count(most_rows_), "router weights of rows"),
            memory.take<MoeOrigin>(count(most_rows_), "origins of rows")};
   const int all_experts = moe::all_experts(problem_, heap().world());
-  const auto counts = static_cast<std::size_t>(padded_counts(all_experts));
-  dispatch_.block_counts =
-      memory.take<std::uint32_t>(static_cast<std::size_t>(most_blocks) * counts, "choices that CTAs have counted");
-  total_words_ = 2 * static_cast<std::size_t>(total_words(all_experts));
+  dispatch_.block_counts = memory.take<std::uint32_t>(count(std::int64_t{most_blocks} * padded_counts(all_experts)),
+                                                      "choices that CTAs have counted");
+  total_words_ = count(2 * total_words(all_experts));
   dispatch_.totals = memory.take<std::uint32_t>(total_words_, "choices of experts");
   tokens_of_ = memory.take<std::int32_t>(max_world, "tokens of ranks");
 }

@@ -47,17 +47,25 @@ struct RoutingReport {
 struct MoeExchangePad {
   static constexpr std::uint32_t line = CallPad::line;
   static constexpr std::uint32_t dispatch_calls = CallPad::arrivals;  // [CTA]: calls that have ended
+  // [CTA][2]: calls that have ended; 1 when the dispatch before the next one has done nothing. Read together.
   static constexpr std::uint32_t combine_calls = dispatch_calls + CallPad::most_blocks;
   static constexpr std::uint32_t blocks_arrived =
-      combine_calls + CallPad::most_blocks;  // CTAs of this rank that wait for the others
+      combine_calls + 2 * CallPad::most_blocks;  // CTAs of this rank that wait for the others
   static constexpr std::uint32_t blocks_passed =
       blocks_arrived + line;  // the last call in which all of them came, or none had to
   static constexpr std::uint32_t bad_call = blocks_passed + line;   // the dispatch in which a rank had a bad choice
-  static constexpr std::uint32_t passed_over = bad_call + 1;        // 1: a dispatch behind that one has done nothing
   static constexpr std::uint32_t dispatch_flags = bad_call + line;  // [source rank][CTA][most_moe_senders]
   static constexpr std::uint32_t flag_shift = 21;  // bits of tokens in a flag: CTAs * 2^21 exceed tokens
   static constexpr std::uint32_t all_sent = (1U << flag_shift) - 1U;  // instead of tokens: nothing more will come
 
+  static_assert(combine_calls % 2 == 0);
+
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::uint32_t calls_of_dispatch(std::int32_t block) {
+    return dispatch_calls + static_cast<std::uint32_t>(block);
+  }
+  [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::uint32_t calls_of_combine(std::int32_t block) {
+    return combine_calls + 2U * static_cast<std::uint32_t>(block);
+  }
   [[nodiscard]] XSTAGE_HOST_DEVICE static constexpr std::uint32_t flags(std::int32_t world, std::int32_t blocks) {
     return static_cast<std::uint32_t>(world * blocks * most_moe_senders);
   }
