@@ -19,7 +19,7 @@ inline constexpr std::string_view platform_schema = "xstage.platform/1";
 struct SamplesFile {
   NodeDescription node;
   std::vector<BurstSample> samples;
-  std::string code;  ///< JSON on one line: the machine code that measured; empty if no kernel did, or in older files
+  std::string code{};  ///< JSON on one line: the machine code that measured; empty if no kernel did, or in older files
 };
 
 /// `origin` names the source in error messages. docs/samples-format.md

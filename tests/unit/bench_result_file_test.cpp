@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "bench/code_record.hpp"
 #include "bench/gemm_row.hpp"
 
 namespace xstage::bench {

@@ -105,6 +105,18 @@ TEST(SamplesFile, what_the_reader_would_refuse_is_never_written) {
   EXPECT_TRUE(refusal([&] { (void)format_samples(file); }).starts_with("driver: \"\\xff\": ")) << "not UTF-8";
 }
 
+TEST(SamplesFile, code_that_measured_is_the_one_header_key_that_may_be_missing) {
+  EXPECT_EQ(one_row().find("# code"), std::string::npos);
+  SamplesFile file = parse_samples(one_row(), "s.csv");
+  EXPECT_EQ(file.code, "");
+  file.code = R"({"nvcc": "13.0"})";
+  const std::string text = format_samples(file);
+  EXPECT_EQ(parse_samples(text, "s.csv").code, file.code);
+  EXPECT_NE(refused_text(with(text, "# code: ", "# code: {}\n# code: ")).find("twice"), std::string::npos);
+  file.code = "two\nlines";
+  EXPECT_TRUE(refusal([&] { (void)format_samples(file); }).starts_with("code: "));
+}
+
 TEST(SamplesFile, a_cut_is_noticed_wherever_it_falls) {
   const std::string text = format_samples(examples::samples_file());
   for (std::size_t size = 0; size < text.size(); ++size) {
