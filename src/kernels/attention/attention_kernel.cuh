@@ -11,7 +11,11 @@
 // A multiplying warpgroup never waits for a store to arrive, only for its 16 KiB of staged results to have left: a
 // whole tile later. It stalls when the X-Stage takes longer than that to accept them.
 
+// The configuration comes first: without it the atoms compile to a run-time assertion.
+#include <cute/arch/config.hpp>
+//
 #include <cutlass/arch/reg_reconfig.h>
+#include <cute/arch/copy_sm90_desc.hpp>
 
 #include "kernels/attention/attend.cuh"
 #include "kernels/attention/input_watch.cuh"
@@ -66,13 +70,28 @@ __global__ void __launch_bounds__(attention_threads, 1)
                                                           static_cast<std::int32_t>(gridDim.x));
 }
 
+/// Tensor maps that lie in memory: this warp uses them, and may have known others at the same addresses.
+__device__ inline void acquire_tensor_maps(const CUtensorMap* maps, std::int32_t count) {
+  for (std::int32_t map = 0; map < count; ++map) {
+    cute::tma_descriptor_fence_acquire(maps + map);
+  }
+}
+
 /// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
 template <int HeadDim, class Element, class Probe>
 __global__ void __launch_bounds__(attention_threads, 1)
     attention_virtual_kernel(const AttentionLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  run_attention<HeadDim, Element, false, Probe>(launches[block / blocks], block % blocks, blocks);
+  const AttentionLaunch& launch = launches[block / blocks];
+  if (threadIdx.x < 32U) {  // the loader's warp
+    acquire_tensor_maps(&launch.query, 1);
+    acquire_tensor_maps(&launch.key, 1);
+    acquire_tensor_maps(&launch.value, 1);
+  } else if (threadIdx.x < 128U) {  // store warps
+    acquire_tensor_maps(launch.output, launch.destinations.count);
+  }
+  run_attention<HeadDim, Element, false, Probe>(launch, block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels
