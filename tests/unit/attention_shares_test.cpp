@@ -45,7 +45,7 @@ Case make_case(std::int32_t rows, std::int32_t heads, std::int32_t blocks, std::
   shape.heads = heads;
   shape.group = 1;
   Case made{{}, ctas};
-  made.schedule.start(shape, {tile_rows, block_keys, 0, 0});
+  made.schedule.start(shape, {tile_rows, block_keys, 0, 0, 64});
   return made;
 }
 
