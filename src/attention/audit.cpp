@@ -63,8 +63,8 @@ RowRange rows_that_stay(const Problem& problem, int rank, int world) {
 
 /// Rows of the tile that exist and belong to peers.
 std::int64_t remote_rows(const Problem& problem, const schedule::AttentionTile& tile, const RowRange& own) {
-  const std::int64_t begin = tile.row;
-  const std::int64_t end = std::min(begin + tile_rows, problem.rows);
+  const std::int64_t begin = std::max(tile.row, 0);
+  const std::int64_t end = std::min<std::int64_t>(tile.row + tile_rows, problem.rows);
   const std::int64_t staying = std::min(end, own.begin + own.count) - std::max(begin, own.begin);
   return end - begin - std::max<std::int64_t>(staying, 0);
 }
@@ -212,14 +212,17 @@ void audit_waves(PlanAudit& audit, const std::vector<Wave>& waves, double block_
   }
 }
 
+/// All heads have the same tiles: a causal schedule's first ones are the same row tile of each head.
 double mean_blocks(const schedule::AttentionSchedule& schedule) {
-  const schedule::AttentionShape& shape = schedule.shape();
-  std::int64_t blocks = 0;
-  std::int64_t row_tiles = 0;
-  for (std::int64_t row = 0; row < shape.rows; row += tile_rows, ++row_tiles) {
-    blocks += schedule.blocks_of_rows(static_cast<std::int32_t>(row + tile_rows));
+  if (schedule.shape().causal == 0) {
+    return schedule.key_blocks();
   }
-  return static_cast<double>(blocks) / static_cast<double>(row_tiles);
+  const std::int32_t lines = schedule.shape().heads * schedule.shape().sequences;
+  std::int64_t blocks = 0;
+  for (std::int32_t index = 0; index < schedule.tiles(); index += lines) {
+    blocks += schedule.tile(index).block_end;
+  }
+  return static_cast<double>(blocks) * lines / schedule.tiles();
 }
 
 PlanAudit audit_rank(const Problem& problem, const Plan& plan, int rank, int world, const Platform& platform,

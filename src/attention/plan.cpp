@@ -110,6 +110,7 @@ schedule::AttentionSchedule make_schedule(const Problem& problem, int rank, int 
   tiling.block_keys = block_keys;
   tiling.first_row_tile = 0;
   tiling.own_row_tiles = 0;
+  tiling.step_rows = slab_rows;
   if (problem.destination != Destination::local && world > 1) {
     put_own_rows_last(problem, rank, world, tiling);
   }

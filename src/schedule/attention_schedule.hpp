@@ -8,8 +8,10 @@
 //            rows of other ranks come first, from the next one on, so that no two ranks store to the same peer at once;
 //            then, for all heads, the own rows: the last tiles' stores, which nothing hides, are local ones.
 //   causal   longest tiles first: the last row tile of every head, then the ones before them. CTAs draw the next index
-//            when they are ready, so that short tiles at the end even out who has had long ones. Working off a few
-//            heads at a time, as many as L2 holds keys and values of, was slower at all lengths.
+//            when they have almost finished a tile, so that whoever had a short one draws the longest that is left, and
+//            short tiles at the end even out the rest. Working off a few heads at a time, as many as L2 holds keys and
+//            values of, was slower at all lengths. Tiles end with the last rows: the one that is not full is the first
+//            of its head and begins before row 0. A last tile with 64 rows took as many blocks as a full one.
 //
 // Tiles that are left over for less than one round of all CTAs may be split along their keys, see attention_shares.hpp.
 
@@ -34,11 +36,12 @@ struct AttentionTiling {
   std::int32_t block_keys;
   std::int32_t first_row_tile;  // full: where every head begins
   std::int32_t own_row_tiles;   // full: the last so many from there on wait until all heads have done the others
+  std::int32_t step_rows;       // causal: tiles begin at multiples of it, tile_rows are one
 };
 
 /// Work for one CTA: key blocks [begin, end) of a tile.
 struct AttentionTile {
-  std::int32_t row;       // first query row
+  std::int32_t row;       // first query row; causal: of the first tile of a head 0 or negative
   std::int32_t head;      // of queries
   std::int32_t key_head;  // of keys and values
   std::int32_t sequence;
@@ -53,6 +56,10 @@ class AttentionSchedule {
     tiling_ = tiling;
     row_tiles_ = divide_up(shape.rows, tiling.tile_rows);
     key_blocks_ = divide_up(shape.keys, tiling.block_keys);
+    first_row_ = 0;
+    if (shape.causal != 0) {
+      first_row_ = divide_up(shape.rows, tiling.step_rows) * tiling.step_rows - row_tiles_ * tiling.tile_rows;
+    }
   }
 
   XSTAGE_HOST_DEVICE const AttentionShape& shape() const { return shape_; }
@@ -72,7 +79,7 @@ class AttentionSchedule {
     tile.sequence = place.line / shape_.heads;
     tile.head = place.line - tile.sequence * shape_.heads;
     tile.key_head = tile.head / shape_.group;
-    tile.row = place.row_tile * tiling_.tile_rows;
+    tile.row = first_row_ + place.row_tile * tiling_.tile_rows;
     tile.block_begin = 0;
     tile.block_end = blocks_of_rows(tile.row + tiling_.tile_rows);
     return tile;
@@ -125,6 +132,7 @@ class AttentionSchedule {
   AttentionTiling tiling_;
   std::int32_t row_tiles_;
   std::int32_t key_blocks_;
+  std::int32_t first_row_;  // of the first row tile: 0 or negative
 };
 
 }  // namespace xstage::schedule

@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "attention/problem.hpp"
 
@@ -48,6 +49,7 @@ AttentionSchedule random_schedule(Random& random, bool causal) {
   tiling.block_keys = 16 * random.between(4, 11);
   tiling.first_row_tile = random.between(0, divide_up(shape.rows, tiling.tile_rows) - 1);
   tiling.own_row_tiles = random.between(0, 1) * random.between(0, divide_up(shape.rows, tiling.tile_rows));
+  tiling.step_rows = 64;
   AttentionSchedule schedule;
   schedule.start(shape, tiling);
   return schedule;
@@ -84,18 +86,25 @@ std::int32_t line_of(const AttentionSchedule& schedule, const AttentionTile& til
   return tile.sequence * schedule.shape().heads + tile.head;
 }
 
+/// Causal tiles end with the last step of 64 rows, so that the first one may begin before row 0; others begin with it.
+std::int32_t first_row(const AttentionSchedule& schedule) {
+  const std::int32_t rows = divide_up(schedule.shape().rows, 64) * 64;
+  return schedule.shape().causal != 0 ? rows - row_tiles(schedule) * schedule.tiling().tile_rows : 0;
+}
+
 /// Each row of each head of each sequence, and no tile without rows.
 void expect_every_tile_once(const AttentionSchedule& schedule) {
   const AttentionShape& shape = schedule.shape();
   std::map<std::tuple<int, int, int>, int> taken;
   for (std::int32_t index = 0; index < schedule.tiles(); ++index) {
     const AttentionTile tile = schedule.tile(index);
-    ASSERT_TRUE(tile.row >= 0 && tile.row < shape.rows) << "tile " << index << " begins with row " << tile.row;
-    ASSERT_EQ(tile.row % schedule.tiling().tile_rows, 0);
+    ASSERT_TRUE(tile.row + schedule.tiling().tile_rows > 0 && tile.row < shape.rows)
+        << "tile " << index << " begins with row " << tile.row;
+    ASSERT_EQ((tile.row - first_row(schedule)) % schedule.tiling().tile_rows, 0);
     ASSERT_TRUE(tile.head >= 0 && tile.head < shape.heads) << tile.head;
     ASSERT_TRUE(tile.sequence >= 0 && tile.sequence < shape.sequences) << tile.sequence;
     ASSERT_EQ(tile.key_head, tile.head / shape.group);
-    taken[{tile.sequence, tile.head, tile.row / schedule.tiling().tile_rows}] += 1;
+    taken[{tile.sequence, tile.head, (tile.row - first_row(schedule)) / schedule.tiling().tile_rows}] += 1;
   }
   ASSERT_EQ(taken.size(), static_cast<std::size_t>(row_tiles(schedule) * shape.heads * shape.sequences));
   for (const auto& [tile, times] : taken) {
@@ -170,7 +179,7 @@ TEST(AttentionSchedule, CausalTilesComeLongestFirst) {
     for (std::int32_t row_tile = row_tiles(schedule) - 1; row_tile >= 0; --row_tile) {
       for (std::int32_t line = 0; line < lines; ++line, ++index) {
         const AttentionTile tile = schedule.tile(index);
-        ASSERT_EQ(tile.row, row_tile * schedule.tiling().tile_rows) << "tile " << index;
+        ASSERT_EQ(tile.row, first_row(schedule) + row_tile * schedule.tiling().tile_rows) << "tile " << index;
         ASSERT_EQ(line_of(schedule, tile), line) << "tile " << index;
         ASSERT_LE(tile.block_end, blocks_before) << "tile " << index;
         blocks_before = tile.block_end;
@@ -178,6 +187,34 @@ TEST(AttentionSchedule, CausalTilesComeLongestFirst) {
     }
     ASSERT_EQ(index, schedule.tiles());
   });
+}
+
+/// Blocks of whoever has most to do if CTAs take tiles in their order, each when it has finished one.
+std::int32_t most_blocks(const AttentionSchedule& schedule, std::int32_t ctas) {
+  std::multiset<std::int32_t> busy_until;
+  for (std::int32_t index = 0; index < schedule.tiles(); ++index) {
+    const std::int32_t blocks = schedule.tile(index).block_end;
+    if (index < ctas) {
+      busy_until.insert(blocks);
+    } else {
+      busy_until.insert(busy_until.extract(busy_until.begin()).value() + blocks);
+    }
+  }
+  return *busy_until.rbegin();
+}
+
+/// 12 heads on 132 CTAs: at most a block more than the mean of all. Tiles that began with row 0 would take 2, 2 and 6
+/// blocks more than these: their last ones, of 64 or 128 rows, see as many keys as a full one.
+TEST(AttentionSchedule, CausalTilesKeepAllCtasBusy) {
+  for (const auto& [rows, blocks] : {std::pair{4096, 33}, {8192, 128}, {16384, 506}}) {
+    attention::Problem problem;
+    problem.rows = rows;
+    problem.keys = rows;
+    problem.heads = 12;
+    problem.kv_heads = 12;
+    problem.causal = true;
+    EXPECT_LE(most_blocks(attention::make_schedule(problem, 0, 1), 132), blocks) << rows << " rows";
+  }
 }
 
 attention::Problem problem_of(std::int64_t rows, attention::Destination destination, int world) {

@@ -45,7 +45,7 @@ Case make_case(std::int32_t rows, std::int32_t heads, std::int32_t blocks, std::
   shape.heads = heads;
   shape.group = 1;
   Case made{{}, ctas};
-  made.schedule.start(shape, {tile_rows, block_keys, 0, 0});
+  made.schedule.start(shape, {tile_rows, block_keys, 0, 0, 64});
   return made;
 }
 
@@ -71,7 +71,7 @@ Case random_case(Random& random) {
   const std::int32_t row_tiles = (shape.rows - 1) / tile_rows + 1;
   Case made{{}, random.between(1, 200)};
   const std::int32_t first_row_tile = random.between(0, row_tiles - 1);
-  made.schedule.start(shape, {tile_rows, block_keys, first_row_tile, random.between(0, row_tiles)});
+  made.schedule.start(shape, {tile_rows, block_keys, first_row_tile, random.between(0, row_tiles), 64});
   return made;
 }
 

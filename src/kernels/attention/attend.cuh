@@ -30,17 +30,16 @@ class AttendWarpgroup {
         probe_(Shared::barriers().probes, warpgroup == 0 ? SpanRole::multiply_first : SpanRole::multiply_second) {}
 
   __device__ void run() {
-    AttentionBarriers& barriers = Shared::barriers();
     std::uint32_t parity = 0;
 #pragma unroll 1
     for (;;) {
-      barriers.query_full.wait(parity);
-      parity ^= 1U;
-      const schedule::AttentionShare work = barriers.work;
+      Shared::barriers().query_full[warpgroup_].wait(parity);
+      const schedule::AttentionShare work = Shared::barriers().work[parity][warpgroup_];
       if (work.tile.block_end == 0) {
         break;
       }
-      attend(work, barriers.follows);
+      attend(work, Shared::barriers().follows[parity]);
+      parity ^= 1U;
     }
     await_vacant();
     hand_over({-1, 0, 0, 0});
@@ -57,14 +56,16 @@ class AttendWarpgroup {
   /// Two tracks for three warpgroups: the third is like the second.
   __device__ bool recording() const { return leader() && warpgroup_ < 2; }
 
-  __device__ void attend(const schedule::AttentionShare& work, std::uint32_t follows) {
+  /// `follows` lies in shared memory, and is known when the last values are there.
+  __device__ void attend(const schedule::AttentionShare& work, const std::uint32_t& follows) {
     const schedule::AttentionTile& tile = work.tile;
     if (recording()) {
       probe_.begin();
     }
     const std::int32_t row = tile.row + warpgroup_rows * warpgroup_;
-    // Rows behind the last one, and blocks behind the diagonal of the last row, are nobody's work.
-    const bool rows_exist = row < launch_.schedule.shape().rows;
+    // Rows before the first one or behind the last one, and blocks behind the diagonal of the last row, are nobody's
+    // work.
+    const bool rows_exist = row >= 0 && row < launch_.schedule.shape().rows;
     const std::int32_t end =
         rows_exist ? min(launch_.schedule.blocks_of_rows(row + warpgroup_rows), tile.block_end) : tile.block_begin;
     float output[output_values];
@@ -79,9 +80,11 @@ class AttendWarpgroup {
     }
 #pragma unroll 1
     for (std::int32_t block = end - 1; block >= tile.block_begin; --block) {
-      attend_block(output, row, block);
+      attend_block(output, row, block, block == tile.block_begin);
     }
-    release(Shared::barriers().query_empty);
+    if (!rows_exist) {
+      release(Shared::barriers().query_empty[warpgroup_]);
+    }
     if (recording()) {
       probe_.end(SpanKind::main_loop, tile.head);
     }
@@ -104,7 +107,7 @@ class AttendWarpgroup {
     value_position_.advance();
   }
 
-  __device__ void attend_block(Output output, std::int32_t row, std::int32_t block) {
+  __device__ void attend_block(Output output, std::int32_t row, std::int32_t block, bool last) {
     AttentionBarriers& barriers = Shared::barriers();
     float scores[score_values];
     const std::uint32_t key_stage = key_position_.index();
@@ -114,6 +117,9 @@ class AttendWarpgroup {
     Products::fence(scores);
     release(barriers.key_empty[key_stage]);
     key_position_.advance();
+    if (last) {  // the next tile's queries come while this one's last block is worked off
+      release(barriers.query_empty[warpgroup_]);
+    }
     mask(scores, row, block);
     float correction[2];
     softmax_.raise_maximum(scores, correction);

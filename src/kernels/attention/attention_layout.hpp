@@ -1,9 +1,9 @@
 #pragma once
 // The parts of an attention launch that know no CUDA: shapes of tiles, and where they lie in shared memory.
 //
-//   query    [halves][192 rows][64]    48 KiB   one                  64 rows for each of three multiplying warpgroups
-//   key      [halves][128 keys][64]    32 KiB   two stages
-//   value    [halves][128 keys][64]    32 KiB   two stages
+//   query    [warpgroup][halves][64 rows][64]   48 KiB   one for each of three multiplying warpgroups
+//   key      [halves][128 keys][64]             32 KiB   two stages
+//   value    [halves][128 keys][64]             32 KiB   two stages
 //   results  [warpgroup][halves][64 rows][64]   48 KiB   on their way out
 //
 // A half is 64 elements of head_dim, one 128-byte swizzled row: what TMA writes, WGMMA reads and stmatrix fills. Sizes
@@ -33,15 +33,13 @@ struct AttentionLayout {
   static constexpr int helper_registers = HeadDim == 128 ? 32 : 56;
   static_assert(128 * (helper_registers + attend_warpgroups * multiply_registers) <= 65536);
 
-  static constexpr int query_half_bytes = attention_tile_rows * 128;
-  static constexpr int query_bytes = halves * query_half_bytes;
   static constexpr int block_half_bytes = attention_block_keys * 128;
   static constexpr int block_bytes = halves * block_half_bytes;  // of keys or values
   static constexpr int slab_half_bytes = warpgroup_rows * 128;
-  static constexpr int slab_bytes = halves * slab_half_bytes;  // results of one warpgroup
+  static constexpr int slab_bytes = halves * slab_half_bytes;  // queries or results of one warpgroup
 
   static constexpr int query_offset = 0;
-  static constexpr int key_offset = query_offset + query_bytes;
+  static constexpr int key_offset = query_offset + attend_warpgroups * slab_bytes;
   static constexpr int value_offset = key_offset + key_stages * block_bytes;
   static constexpr int results_offset = value_offset + key_stages * block_bytes;
   static constexpr int barriers_offset = results_offset + attend_warpgroups * slab_bytes;

@@ -266,7 +266,7 @@ class Attention::State {
     const int key_heads = problem_.kv_heads / heap().world();
     launch_.query = kernels::head_map(
         {operands.query, problem_.sequences, problem_.rows, own_heads(), problem_.head_dim, problem_.element},
-        kernels::attention_tile_rows, halves);
+        kernels::warpgroup_rows, halves);
     const auto key_map = [&](const void* address) {
       return kernels::head_map(
           {address, problem_.sequences, problem_.keys, key_heads, problem_.head_dim, problem_.element},

@@ -44,7 +44,7 @@ struct AttentionSplit {
 };
 
 struct AttentionLaunch {
-  CUtensorMap query;              // [sequences, heads, halves, rows, 64], boxes of a tile
+  CUtensorMap query;              // [sequences, heads, halves, rows, 64], boxes of a warpgroup's rows
   CUtensorMap key;                // the same of keys, boxes of a block
   CUtensorMap value;              //
   CUtensorMap output[max_world];  // the same of results, boxes of a slab, or for peers of some rows of a half

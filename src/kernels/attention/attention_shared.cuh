@@ -54,8 +54,8 @@ struct Slab {
 };
 
 struct AttentionBarriers {
-  TransactionBarrier query_full;
-  ArrivalBarrier query_empty;
+  TransactionBarrier query_full[attend_warpgroups];
+  ArrivalBarrier query_empty[attend_warpgroups];
   TransactionBarrier key_full[key_stages];
   ArrivalBarrier key_empty[key_stages];
   TransactionBarrier value_full[key_stages];
@@ -63,9 +63,11 @@ struct AttentionBarriers {
   ArrivalBarrier staged[attend_warpgroups];  // results lie in shared memory
   ArrivalBarrier vacant[attend_warpgroups];  // and have left it
   ArrivalBarrier stored;                     // the CTA's store warps have finished
-  schedule::AttentionShare work;             // of the query; guarded by its two barriers. block_end 0: there is none
-  std::uint32_t follows;                     // that work: WhatFollows
-  Slab slab[attend_warpgroups];              // guarded by staged and vacant
+  // Of each warpgroup's queries, and guarded by their two barriers; block_end 0: there is none. That of one tile stays
+  // until the queries of the next one are given back, when its results have been staged.
+  schedule::AttentionShare work[2][attend_warpgroups];
+  std::uint32_t follows[2];      // that work: WhatFollows; known when its last values are there
+  Slab slab[attend_warpgroups];  // guarded by staged and vacant
   std::uint32_t finished_parts[attend_warpgroups];
   std::uint32_t arrived_from;              // see input_watch.cuh
   std::uint32_t epoch[attend_warpgroups];  // number of this call, as each store warp has read it
@@ -84,7 +86,7 @@ class AttentionShared {
     return *reinterpret_cast<AttentionBarriers*>(base() + Layout::barriers_offset);
   }
   [[nodiscard]] __device__ static std::uint32_t query(int warpgroup) {
-    return address(Layout::query_offset) + static_cast<std::uint32_t>(warpgroup * warpgroup_rows * 128);
+    return address(Layout::query_offset) + static_cast<std::uint32_t>(warpgroup * Layout::slab_bytes);
   }
   [[nodiscard]] __device__ static std::uint32_t key(std::uint32_t stage) {
     return address(Layout::key_offset) + stage * Layout::block_bytes;
@@ -102,8 +104,6 @@ class AttentionShared {
     all.block = block;
     all.blocks = blocks;
     all.arrived_from = static_cast<std::uint32_t>(awaits_input ? INT32_MAX : everything_arrived);
-    all.query_full.init(1);
-    all.query_empty.init(attend_warpgroups);
 #pragma unroll
     for (int stage = 0; stage < key_stages; ++stage) {
       all.key_full[stage].init(1);
@@ -113,6 +113,8 @@ class AttentionShared {
     }
 #pragma unroll
     for (int warpgroup = 0; warpgroup < attend_warpgroups; ++warpgroup) {
+      all.query_full[warpgroup].init(1);
+      all.query_empty[warpgroup].init(1);
       all.staged[warpgroup].init(4);  // one for each warp
       all.vacant[warpgroup].init(1);
     }

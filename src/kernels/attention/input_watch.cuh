@@ -66,7 +66,7 @@ class InputWatch {
     }
     const schedule::AttentionTile tile = launch_.schedule.tile(block_);
     if (step == 0) {
-      return {0, tile.row, min(tile.row + attention_tile_rows, rows), column_of(tile.head)};
+      return {0, max(tile.row, 0), min(tile.row + attention_tile_rows, rows), column_of(tile.head)};
     }
     const std::int32_t end = tile.block_end - (step - 1) / 2 * group_blocks;
     return {2 - step % 2, max(end - group_blocks, 0) * attention_block_keys, min(end * attention_block_keys, rows),

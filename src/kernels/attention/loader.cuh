@@ -1,5 +1,9 @@
 #pragma once
 // One thread fetches queries, keys and values by TMA, and tells the multiplying warpgroups which tile comes.
+//
+//   tile n                        | tile n + 1
+//   ... keys 0   values 0 draws   | keys e - 1   values e - 1   queries, for each warpgroup   keys e - 2   values e - 2
+//                the next tile    |                             that has done its last scores
 
 #include "kernels/attention/attention_shared.cuh"
 #include "kernels/attention/input_watch.cuh"
@@ -12,35 +16,40 @@ class AttentionLoader {
   using Layout = AttentionLayout<HeadDim>;
   using Shared = AttentionShared<HeadDim>;
 
-  __device__ AttentionLoader(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks)
-      : launch_(launch), block_(block), blocks_(blocks), probe_(Shared::barriers().probes, SpanRole::loader) {}
+  __device__ explicit AttentionLoader(const AttentionLaunch& launch)
+      : launch_(launch), probe_(Shared::barriers().probes, SpanRole::loader) {}
 
   __device__ void run() {
-    std::int32_t index = block_;
+    std::int32_t index = cta();
     while (index < launch_.whole_tiles) {
       const schedule::AttentionTile tile = launch_.schedule.tile(index);
-      const std::int32_t next = next_index(index);  // drawn early: the answer takes most of a microsecond
-      work_on({tile, 0, 1, 0, 0}, what_follows(next));
+      load_all_but_last_values({tile, 0, 1, 0, 0});
+      index = load_last_values(tile, index);
       await_input<HeadDim>(everything_arrived);
-      index = next;
     }
     await_input<HeadDim>(everything_arrived);
     for (std::int32_t share = 0; launch_.split.shares != nullptr && share < schedule::shares_each; ++share) {
-      const schedule::AttentionShare work = launch_.split.shares[block_ * schedule::shares_each + share];
+      const schedule::AttentionShare work = launch_.split.shares[cta() * schedule::shares_each + share];
       if (work.tile.block_end > 0) {
-        work_on(work, WhatFollows::nothing_waits);  // a second share may follow: it is as short
+        load_all_but_last_values(work);
+        Shared::barriers().follows[parity_ ^ 1U] = WhatFollows::nothing_waits;  // a second share may: it is as short
+        load_values(work.tile, work.tile.block_begin);
       }
     }
-    announce({}, WhatFollows::nothing_waits);
+    announce({});
     leave_draw();
   }
 
  private:
+  /// Of the rank's CTAs. Helpers have few registers: what is needed once a tile stays in shared memory.
+  [[nodiscard]] __device__ static std::int32_t cta() { return Shared::barriers().block; }
+  [[nodiscard]] __device__ static std::int32_t ctas() { return Shared::barriers().blocks; }
+
   __device__ std::int32_t next_index(std::int32_t index) const {
     if (launch_.tickets == nullptr) {
-      return index + blocks_;
+      return index + ctas();
     }
-    return blocks_ + static_cast<std::int32_t>(atomicAdd(launch_.tickets, 1U));
+    return ctas() + static_cast<std::int32_t>(atomicAdd(launch_.tickets, 1U));
   }
 
   /// After a whole tile, if that index comes next.
@@ -55,38 +64,65 @@ class AttentionLoader {
     if (launch_.tickets == nullptr) {
       return;
     }
-    const auto last = static_cast<std::uint32_t>(blocks_ - 1);
+    const auto last = static_cast<std::uint32_t>(ctas() - 1);
     if (atomicInc(launch_.tickets + 1, last) == last) {
       atomicExch(launch_.tickets, 0U);
     }
   }
 
-  __device__ void work_on(const schedule::AttentionShare& work, std::uint32_t follows) {
-    announce(work, follows);
+  /// In the order in which what was there before is given up: a stage of values after the product that follows the
+  /// scores of its keys, queries after the last scores of all. So queries come behind the first block.
+  __device__ void load_all_but_last_values(const schedule::AttentionShare& work) {
     const schedule::AttentionTile& tile = work.tile;
-    load_keys(tile, tile.block_end - 1);
 #pragma unroll 1
-    for (std::int32_t block = tile.block_end - 1; block > tile.block_begin; --block) {
-      load_keys(tile, block - 1);
-      load_values(tile, block, 2);
+    for (std::int32_t block = tile.block_end - 1; block >= tile.block_begin; --block) {
+      load_keys(tile, block);
+      if (block > tile.block_begin) {
+        load_values(tile, block);
+      }
+      if (block == tile.block_end - 1) {
+        announce(work);
+      }
     }
-    load_values(tile, tile.block_begin, 1);
   }
 
-  __device__ void announce(const schedule::AttentionShare& work, std::uint32_t follows) {
+  /// The next index is drawn as late as possible, so that who has had a short tile is the first to draw a long one: the
+  /// answer takes most of a microsecond, and warpgroups need these values after more than a block, which takes two.
+  /// They learn from the same barrier what follows. Returns the next index.
+  __device__ std::int32_t load_last_values(const schedule::AttentionTile& tile, std::int32_t index) {
+    const std::uint32_t stage = await_value_stage();
+    TransactionBarrier& full = Shared::barriers().value_full[stage];
+    load_box(launch_.value, full, Shared::value(stage), tile.block_begin * attention_block_keys, tile.key_head,
+             tile.sequence);
+    const std::int32_t next = next_index(index);
+    Shared::barriers().follows[parity_ ^ 1U] = what_follows(next);
+    full.arrive_and_expect_tx(Layout::block_bytes);
+    return next;
+  }
+
+  /// Gives each warpgroup its queries and tells it of the work as soon as it has no use for those before.
+  __device__ void announce(const schedule::AttentionShare& work) {
     AttentionBarriers& barriers = Shared::barriers();
-    barriers.query_empty.wait(query_parity_ ^ 1U);
-    query_parity_ ^= 1U;
-    barriers.work = work;
-    barriers.follows = follows;
     const schedule::AttentionTile& tile = work.tile;
-    if (tile.block_end == 0) {
-      barriers.query_full.arrive();
-      return;
+    std::uint32_t waiting = (1U << static_cast<unsigned>(attend_warpgroups)) - 1U;
+#pragma unroll 1
+    for (std::int32_t warpgroup = 0; waiting != 0U; warpgroup = warpgroup + 1 < attend_warpgroups ? warpgroup + 1 : 0) {
+      const std::uint32_t bit = 1U << static_cast<unsigned>(warpgroup);
+      if ((waiting & bit) == 0U || !barriers.query_empty[warpgroup].test_wait(parity_ ^ 1U)) {
+        continue;
+      }
+      waiting &= ~bit;
+      barriers.work[parity_][warpgroup] = work;
+      TransactionBarrier& full = barriers.query_full[warpgroup];
+      if (tile.block_end == 0) {
+        full.arrive();
+      } else {
+        full.arrive_and_expect_tx(Layout::slab_bytes);
+        load_box(launch_.query, full, Shared::query(warpgroup), tile.row + warpgroup_rows * warpgroup, tile.head,
+                 tile.sequence);
+      }
     }
-    await_input<HeadDim>(tile.block_end);
-    barriers.query_full.arrive_and_expect_tx(Layout::query_bytes);
-    load_box(launch_.query, barriers.query_full, Shared::query(0), tile.row, tile.head, tile.sequence);
+    parity_ ^= 1U;
   }
 
   __device__ void load_keys(const schedule::AttentionTile& tile, std::int32_t block) {
@@ -99,14 +135,18 @@ class AttentionLoader {
     keys_loaded_.advance();
   }
 
-  /// `ahead`: blocks of keys that have been loaded from this one on.
-  __device__ void load_values(const schedule::AttentionTile& tile, std::int32_t block, std::uint32_t ahead) {
-    AttentionBarriers& barriers = Shared::barriers();
-    const StagePosition position{keys_loaded_.count - ahead};
+  /// Of the block whose keys were the last to be loaded.
+  __device__ void load_values(const schedule::AttentionTile& tile, std::int32_t block) {
+    const std::uint32_t stage = await_value_stage();
+    load_block(launch_.value, Shared::barriers().value_full[stage], Shared::value(stage), tile, block);
+  }
+
+  __device__ std::uint32_t await_value_stage() {
+    const StagePosition position{keys_loaded_.count - 1U};
     const std::uint32_t stage = position.index();
-    barriers.value_empty[stage].wait(position.parity() ^ 1U);
+    Shared::barriers().value_empty[stage].wait(position.parity() ^ 1U);
     probe_.delay();
-    load_block(launch_.value, barriers.value_full[stage], Shared::value(stage), tile, block);
+    return stage;
   }
 
   __device__ static void load_block(const CUtensorMap& map, TransactionBarrier& barrier, std::uint32_t destination,
@@ -126,10 +166,8 @@ class AttentionLoader {
   }
 
   const AttentionLaunch& launch_;
-  const std::int32_t block_;
-  const std::int32_t blocks_;
   Probe probe_;
-  std::uint32_t query_parity_ = 0;
+  std::uint32_t parity_ = 0;  // of the next tile
   StagePosition keys_loaded_;
 };
 

@@ -78,7 +78,7 @@ class PartExchange {
     for (std::int32_t part = 0; part < work.parts; ++part) {
       const float4* found = found_by(work.first_slot + part);
       const float4 state = __ldcg(found + state_at);
-      const float factor[2] = {power_of_two(state.x - total.x), power_of_two(state.y - total.y)};
+      const float factor[2] = {softmax.correction_of(state.x, total.x), softmax.correction_of(state.y, total.y)};
       total.z += state.z * factor[0];
       total.w += state.w * factor[1];
 #pragma unroll

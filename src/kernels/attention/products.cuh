@@ -64,7 +64,7 @@ struct AttentionProducts {
       // 16 elements further are 32 bytes, in the descriptor's unit of 16.
       const int half = step / 4;
       const int within = 2 * (step % 4);
-      score_step(scores, query_rows + static_cast<std::uint64_t>(half * (Layout::query_half_bytes >> 4) + within),
+      score_step(scores, query_rows + static_cast<std::uint64_t>(half * (Layout::slab_half_bytes >> 4) + within),
                  key_rows + static_cast<std::uint64_t>(half * (Layout::block_half_bytes >> 4) + within),
                  step == 0 ? cute::SM90::GMMA::ScaleOut::Zero : cute::SM90::GMMA::ScaleOut::One,
                  std::make_index_sequence<score_values>{});

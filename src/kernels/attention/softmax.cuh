@@ -59,15 +59,21 @@ class OnlineSoftmax {
   /// Looks at a block's scores. `correction` is what earlier results of the two rows must be multiplied by, now that
   /// their maximum may have grown. Skipping the multiplication where it is 1, by a vote of the warp, was slower: the
   /// branch keeps the compiler from filling the gaps between exponentials with it.
+  ///
+  /// Powers are relative to the rounded product of maximum and scale, and the correction is that of these rounded
+  /// references: it is 1 if the maximum stays, and the references of all blocks cancel.
   __device__ void raise_maximum(Scores scores, float (&correction)[2]) {
 #pragma unroll
     for (std::size_t row = 0; row < 2; ++row) {
       const float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
       // A row that sees no key so far: any finite number keeps -inf - -inf away.
-      reference_[row] = maximum == -INFINITY ? 0.0F : maximum * scale_;
-      correction[row] = power_of_two(maximum_[row] * scale_ - reference_[row]);
+      reference_[row] = maximum == -INFINITY ? 0.0F : scaled(maximum);
+      correction[row] = power_of_two(scaled(maximum_[row]) - reference_[row]);
       maximum_[row] = maximum;
       sum_[row] *= correction[row];
+    }
+    if (__any_sync(0xFFFFFFFFU, fmaxf(fabsf(reference_[0]), fabsf(reference_[1])) >= largest_reference)) {
+      subtract_maximum(scores);
     }
   }
 
@@ -96,19 +102,46 @@ class OnlineSoftmax {
   /// Natural logarithm of the sum of the exponentials, from `total`.
   [[nodiscard]] __device__ float log_sum_exp(int row, float total) const {
     constexpr float log_of_2 = 0.69314718F;
-    return reference_[row] * log_of_2 + __logf(total);
+    return scaled(maximum_[row]) * log_of_2 + __logf(total);
   }
 
   /// What this thread knows of its rows. States of the same rows and different keys can be merged.
-  [[nodiscard]] __device__ float4 state() const { return {reference_[0], reference_[1], sum_[0], sum_[1]}; }
+  [[nodiscard]] __device__ float4 state() const { return {maximum_[0], maximum_[1], sum_[0], sum_[1]}; }
   __device__ void set_state(const float4& state) {
-    reference_[0] = state.x;
-    reference_[1] = state.y;
+    maximum_[0] = state.x;
+    maximum_[1] = state.y;
     sum_[0] = state.z;
     sum_[1] = state.w;
   }
 
+  /// What results relative to maximum `from` must be multiplied by to be relative to `to`, which is finite.
+  [[nodiscard]] __device__ float correction_of(float from, float to) const {
+    return power_of_two(scaled(from) - scaled(to));
+  }
+
  private:
+  /// From here on the rounding of a reference, which is in every power of its row, would soon overflow or vanish in
+  /// them: a fused multiply and add has the exact product of score and scale.
+  static constexpr float largest_reference = 1048576.0F;
+
+  /// Rounded, whatever is added to it.
+  [[nodiscard]] __device__ float scaled(float score) const { return __fmul_rn(score, scale_); }
+
+  /// Scores become relative to their row's maximum, exactly where they are near it; powers relative to that. Huge
+  /// scores only: done for all of them it is one addition a score more.
+  __device__ void subtract_maximum(Scores scores) {
+#pragma unroll
+    for (std::size_t row = 0; row < 2; ++row) {
+      const float maximum = maximum_[row] == -INFINITY ? 0.0F : maximum_[row];
+#pragma unroll
+      for (std::size_t block = 0; block < Values / 4; ++block) {
+        scores[4 * block + 2 * row] -= maximum;
+        scores[4 * block + 2 * row + 1] -= maximum;
+      }
+      reference_[row] = 0.0F;
+    }
+  }
+
   __device__ static float block_maximum(Scores scores, std::size_t row) {
     float even = scores[2 * row];
     float odd = scores[2 * row + 1];
@@ -122,7 +155,7 @@ class OnlineSoftmax {
 
   const float scale_;
   float maximum_[2];
-  float reference_[2];  // maximum, scaled
+  float reference_[2];  // of a block's powers: the maximum, scaled, unless the block's scores are relative to it
   float sum_[2];
 };
 

@@ -66,6 +66,7 @@ class AttentionStoreWarp {
       if (!gave_up_) {
         store(slab);
       }
+      __syncwarp();  // all lanes have the slab, also where nothing is stored: one that falls two behind waits for ever
       if (leader_) {
         await_bulk_sources();
         barriers.vacant[warpgroup_].arrive();
@@ -93,7 +94,6 @@ class AttentionStoreWarp {
     } else if (leader_) {
       store_bulk(slab, owner);
     }
-    __syncwarp();
   }
 
   /// Of a row that exists.
