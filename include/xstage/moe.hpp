@@ -114,7 +114,8 @@ void check_routing(const Problem& problem, int world, std::span<const std::int32
 /// Packs Linear-1 as the kernel reads it: in every expert 8 rows of gate, then the same 8 rows of up, and so on.
 /// `gate`, `up`: [experts, intermediate, hidden]; `packed`: [experts, 2 * intermediate, hidden]; all in device memory.
 /// Where both lie in one tensor [experts, 2 * intermediate, hidden], as many models store them, up is the second half
-/// of each expert: `expert_stride` is the distance of two experts in elements (0: intermediate * hidden).
+/// of each expert: `expert_stride` is the distance of two experts in elements (0: intermediate * hidden). Enqueued on
+/// the GPU on which they lie, whichever is current; `stream` is one of its streams.
 void pack_linear1(const Problem& problem, const void* gate, const void* up, std::int64_t expert_stride, void* packed,
                   CUstream_st* stream);
 

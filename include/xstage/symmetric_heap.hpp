@@ -3,6 +3,7 @@
 /// memory of its peers. A rank is one participant with its own memory, normally one GPU. See docs/symmetric-heap.md.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -24,9 +25,9 @@ struct SymmetricBuffer {
 
 /// What one rank sees of a symmetric heap: the interface of every provider of peer memory.
 ///
-/// allocate(), release() and agree() are *collective*: every rank makes the same calls in the same order. The n-th call
-/// of each rank is its n-th step; the first rank to reach a step defines it. A rank that differs gets an InputError
-/// which names both ranks, the step and both values, and stays where it was.
+/// allocate() and agree() are *collective*: every rank makes the same calls in the same order. The n-th call of each
+/// rank is its n-th step; the first rank to reach a step defines it. A rank that differs gets an InputError which names
+/// both ranks, the step and both values, and stays where it was. release() is not: ranks release in any order.
 ///
 /// Where one thread drives all ranks, a collective call cannot wait for the others. Before something is launched on
 /// memory that peers write, check_complete() says whether they all have it.
@@ -56,13 +57,15 @@ class HeapRank {
 
   /// Collective. A buffer at the same offset on every rank, this rank's copy filled with zeros. `tag` says in error
   /// messages what it is for. Throws InputError if the ranks disagree, an argument breaks a rule, or the heap is too
-  /// small; then nothing has changed.
+  /// small (then it says which released buffers still wait for whom); then nothing has changed.
   [[nodiscard]] SymmetricBuffer allocate(std::string_view tag, std::size_t bytes,
                                          std::size_t alignment = default_alignment);
 
-  /// Collective. The caller sees to it that nothing that uses the buffer is still running, on any rank.
-  /// Throws InputError if the ranks disagree or `buffer` is not as allocate() returned it.
-  virtual void release(const SymmetricBuffer& buffer) = 0;
+  /// This rank needs the buffer no more. Each rank releases in its own order and at its own time; the memory may be
+  /// allocated anew when all ranks have released it and `at_rest` of each says true: that what the rank has launched on
+  /// it, peers' memory included, has ended (empty: it has). It is called by later calls of any rank, until it has said
+  /// true once. Throws InputError if `buffer` is not as allocate() returned it.
+  void release(const SymmetricBuffer& buffer, std::function<bool()> at_rest = {});
 
   /// Collective, takes no memory: all ranks state the same thing, such as an operation and its shapes.
   virtual void agree(std::string_view statement) = 0;
@@ -90,7 +93,8 @@ class HeapRank {
  protected:
   /// allocate() behind the checks of its arguments.
   virtual SymmetricBuffer allocate_checked(std::string_view tag, std::size_t bytes, std::size_t alignment) = 0;
-  /// Whether the bytes lie within one allocated buffer.
+  virtual void release_allocated(const SymmetricBuffer& buffer, std::function<bool()> at_rest) = 0;
+  /// Whether the bytes lie within one allocated buffer that this rank has not released.
   [[nodiscard]] virtual bool is_allocated(const SymmetricBuffer& buffer) const = 0;
 };
 

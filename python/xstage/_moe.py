@@ -73,7 +73,6 @@ class MoeLayer:
         packed = torch.empty(self._linear1_shape, dtype=torch.bfloat16, device=gate_up.device)
         pack_moe_linear1(
             self._problem,
-            self.device,
             gate_up.data_ptr(),
             up_pointer,
             expert_stride,

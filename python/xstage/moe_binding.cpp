@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "binding.hpp"
-#include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/symmetric_heap.hpp"
@@ -69,9 +68,8 @@ void launch(MoeLayer& layer, std::int64_t token_count, std::uintptr_t tokens, st
   layer.launch(operands, reinterpret_cast<CUstream_st*>(stream));
 }
 
-void pack_linear1(const Problem& problem, int device, std::uintptr_t gate, std::uintptr_t up,
-                  std::int64_t expert_stride, std::uintptr_t packed, std::uintptr_t stream) {
-  const xstage::cuda::CurrentDevice current(device);  // unlike a layer, packing has no device of its own
+void pack_linear1(const Problem& problem, std::uintptr_t gate, std::uintptr_t up, std::int64_t expert_stride,
+                  std::uintptr_t packed, std::uintptr_t stream) {
   xstage::moe::pack_linear1(problem, reinterpret_cast<const void*>(gate), reinterpret_cast<const void*>(up),
                             expert_stride, reinterpret_cast<void*>(packed), reinterpret_cast<CUstream_st*>(stream));
 }
@@ -98,8 +96,8 @@ void bind_problem(nb::module_& module) {
              "Bytes of each rank's heap that one MoeLayer takes.");
   module.def("check_moe_tokens", &xstage::moe::check_tokens, "problem"_a, "tokens"_a,
              "ValueError if a rank has more tokens than the heap is made for.");
-  module.def("pack_moe_linear1", &pack_linear1, "problem"_a, "device"_a, "gate_pointer"_a, "up_pointer"_a,
-             "expert_stride"_a, "packed_pointer"_a, "stream_pointer"_a, Released());
+  module.def("pack_moe_linear1", &pack_linear1, "problem"_a, "gate_pointer"_a, "up_pointer"_a, "expert_stride"_a,
+             "packed_pointer"_a, "stream_pointer"_a, Released());
 }
 
 void bind_plan(nb::module_& module) {

@@ -1,4 +1,5 @@
 #include "gemm/layout.hpp"
+#include "kernels/collective/call_parameters.hpp"
 
 #include <algorithm>
 
@@ -299,7 +300,7 @@ std::size_t heap_bytes(const Problem& problem, const Plan& plan, int world) {
   };
   check_problem(problem, world);
   const Layout layout = make_layout(problem, complete_plan(problem, plan, world, multiprocessors_for_sizes), 0, world);
-  std::size_t bytes = padded((kernels::SignalPad::tile_flags + layout.tile_flags) * 4);
+  std::size_t bytes = padded((kernels::CallPad::arrivals + layout.tile_flags) * 4);
   bytes += padded(layout.slots.rows * layout.slots.columns * layout.slot_element_bytes);
   bytes += padded(layout.exchange_bytes);
   for (int buffer = 0; buffer < layout.gather.buffers; ++buffer) {

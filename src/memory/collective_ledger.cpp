@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "xstage/error.hpp"
 
@@ -12,29 +13,8 @@ namespace {
 
 constexpr std::string_view rule = "every rank must make the same calls in the same order";
 
-std::string_view present_tense(StepKind kind) {
-  switch (kind) {
-    case StepKind::allocate:
-      return "allocates";
-    case StepKind::release:
-      return "releases";
-    case StepKind::agree:
-      break;
-  }
-  return "states";
-}
-
-std::string_view past_tense(StepKind kind) {
-  switch (kind) {
-    case StepKind::allocate:
-      return "allocated";
-    case StepKind::release:
-      return "released";
-    case StepKind::agree:
-      break;
-  }
-  return "stated";
-}
+std::string_view present_tense(StepKind kind) { return kind == StepKind::allocate ? "allocates" : "states"; }
+std::string_view past_tense(StepKind kind) { return kind == StepKind::allocate ? "allocated" : "stated"; }
 
 std::string ordinal(std::size_t number) {
   const bool teen = number % 100 >= 11 && number % 100 <= 13;
@@ -61,10 +41,15 @@ void CollectiveLedger::check(int rank, const CollectiveStep& step) const {
                                first->step.values, rule));
 }
 
-void CollectiveLedger::advance(int rank, const CollectiveStep& step) {
+const std::vector<std::size_t>* CollectiveLedger::decision(int rank) const {
+  const DefinedStep* first = defined(steps(rank));
+  return first == nullptr ? nullptr : &first->decided;
+}
+
+void CollectiveLedger::advance(int rank, const CollectiveStep& step, std::vector<std::size_t> decided) {
   check(rank, step);
   if (defined(steps(rank)) == nullptr) {
-    defined_.push_back({step, rank});
+    defined_.push_back({step, rank, std::move(decided)});
   }
   ++steps_[static_cast<std::size_t>(rank)];
   forget_common_steps();

@@ -12,21 +12,15 @@
 
 #include "memory/process_heap.hpp"
 #include "node/cuda/device_memory.hpp"
+#include "node/cuda/device_setup.hpp"
 #include "node/cuda/discovery.hpp"
+#include "node/cuda/handle_memory.hpp"
 #include "xstage/error.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 namespace xstage {
 namespace memory {
 namespace {
-
-/// A failed call leaves its error behind, where the next launch of anybody would find it: taken away before the throw.
-void check(cudaError_t status, const std::string& what) {
-  if (status != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-  }
-  cuda::check(status, what);
-}
 
 void check_arguments(const std::vector<int>& devices, std::size_t bytes_per_rank) {
   if (devices.empty() || devices.size() > max_world) {
@@ -54,7 +48,7 @@ void enable_access(int from, int to) {
     static_cast<void>(cudaGetLastError());
     return;
   }
-  check(status, fmt::format("cudaDeviceEnablePeerAccess from GPU {} to GPU {}", from, to));
+  cuda::check(status, fmt::format("cudaDeviceEnablePeerAccess from GPU {} to GPU {}", from, to));
 }
 
 /// All pairs are looked at before any is changed.
@@ -88,12 +82,12 @@ class PeerAccessMemory final : public RankMemory {
       // cudaMalloc promises 256 bytes of alignment only.
       buffers_.emplace_back(device, bytes_per_rank + HeapRank::greatest_alignment,
                             fmt::format("the symmetric heap of rank {}", buffers_.size()));
-      streams_.emplace_back(device);
-      clear(static_cast<int>(buffers_.size()) - 1, 0, bytes_per_rank);
+      const cuda::CurrentDevice current(device);
+      cuda::check(cudaMemset(base(static_cast<int>(buffers_.size()) - 1), 0, bytes_per_rank), "clearing a heap");
     }
     for (const int device : distinct_) {
       const cuda::CurrentDevice current(device);
-      check(cudaDeviceSynchronize(), fmt::format("cudaDeviceSynchronize on GPU {}", device));
+      cuda::check(cudaDeviceSynchronize(), fmt::format("cudaDeviceSynchronize on GPU {}", device));
     }
   }
 
@@ -107,6 +101,7 @@ class PeerAccessMemory final : public RankMemory {
     for (const int device : distinct_) {
       static_cast<void>(cudaSetDevice(device));
       static_cast<void>(cudaDeviceSynchronize());
+      cuda::free_parked_memory(device);
     }
     static_cast<void>(cudaSetDevice(previous));
   }
@@ -120,23 +115,17 @@ class PeerAccessMemory final : public RankMemory {
     return start + (alignment - reinterpret_cast<std::uintptr_t>(start) % alignment) % alignment;
   }
 
-  /// On a stream of its own: waits for no kernel that is in flight on others, which may itself wait for a peer whose
-  /// launch is still to come.
+  /// Waits for no kernel that is in flight, which may itself wait for a peer whose launch is still to come.
   void clear(int rank, std::size_t offset, std::size_t bytes) override {
-    const cuda::CurrentDevice current(device(rank));
-    cudaStream_t stream = streams_[static_cast<std::size_t>(rank)].get();
-    check(cudaMemsetAsync(base(rank) + offset, 0, bytes, stream),
-          fmt::format("cudaMemsetAsync of {} bytes at offset {} of rank {}'s heap on GPU {}", bytes, offset, rank,
-                      device(rank)));
-    check(cudaStreamSynchronize(stream),
-          fmt::format("cudaStreamSynchronize after clearing {} bytes on GPU {}", bytes, device(rank)));
+    cuda::DeviceSetup& setup = cuda::DeviceSetup::of(device(rank));
+    setup.fill(base(rank) + offset, 0x00, bytes);
+    setup.wait();
   }
 
  private:
   std::vector<int> devices_;  // [rank]
   std::set<int> distinct_;
   std::vector<cuda::DeviceBuffer> buffers_;  // [rank]
-  std::vector<cuda::Stream> streams_;        // [rank]
 };
 
 }  // namespace

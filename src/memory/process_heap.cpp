@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "memory/offset_allocator.hpp"
 #include "xstage/error.hpp"
@@ -13,10 +17,14 @@ namespace {
 
 /// Every collective call in the same three moves, so that a failure leaves the rank where it was: compare with the
 /// other ranks, do it, take the step.
+///
+/// release() is no step. What all ranks have released comes back when a buffer is allocated: who is first at that step
+/// decides which buffers those are, and the step tells the others, so that all allocators go through the same states in
+/// the same order, whenever each rank comes.
 class ProcessHeapRank final : public HeapRank {
  public:
-  ProcessHeapRank(int rank, RankMemory& storage, CollectiveLedger& ledger, std::size_t bytes)
-      : rank_(rank), storage_(&storage), ledger_(&ledger), allocator_(bytes) {}
+  ProcessHeapRank(int rank, RankMemory& storage, CollectiveLedger& ledger, ReleaseBoard& board, std::size_t bytes)
+      : rank_(rank), storage_(&storage), ledger_(&ledger), board_(&board), allocator_(bytes) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int world() const override { return storage_->world(); }
@@ -31,16 +39,6 @@ class ProcessHeapRank final : public HeapRank {
     return view;
   }
 
-  void release(const SymmetricBuffer& buffer) override {
-    const CollectiveStep step{StepKind::release, fmt::format("{} bytes at offset {}", buffer.bytes, buffer.offset)};
-    ledger_->check(rank_, step);
-    if (!allocator_.release(buffer.offset, buffer.bytes)) {
-      throw InputError(fmt::format(
-          "rank {} releases {}: not an allocated buffer (released already, or from another heap)", rank_, step.values));
-    }
-    ledger_->advance(rank_, step);
-  }
-
   void agree(std::string_view statement) override {
     ledger_->advance(rank_, {StepKind::agree, fmt::format("'{}'", statement)});
   }
@@ -51,42 +49,89 @@ class ProcessHeapRank final : public HeapRank {
  protected:
   SymmetricBuffer allocate_checked(std::string_view tag, std::size_t bytes, std::size_t alignment) override {
     const CollectiveStep step{StepKind::allocate, fmt::format("'{}' ({} bytes, aligned to {})", tag, bytes, alignment)};
+    const std::vector<Id>* const decision = ledger_->decision(rank_);
+    const std::vector<Id> returned = decision != nullptr ? *decision : board_->free_buffers();
+    OffsetAllocator allocator = without(returned);
     // A heap too small comes first: it is so on every rank, and must not look like a disagreement on the second one.
-    const auto offset = allocator_.allocate(bytes, alignment);
+    const auto offset = allocator.allocate(bytes, alignment);
     if (!offset) {
-      throw InputError(fmt::format(
-          "rank {} allocates {}: {} of the heap's {} bytes are left, {} of them in one piece; "
-          "create the heap with more bytes per rank, or release buffers first",
-          rank_, step.values, allocator_.free_bytes(), allocator_.total_bytes(), allocator_.largest_free_bytes()));
+      throw InputError(too_small(step.values, allocator));
     }
-    try {
-      ledger_->check(rank_, step);
-      storage_->clear(rank_, *offset, bytes);
-      ledger_->advance(rank_, step);
-    } catch (...) {
-      static_cast<void>(allocator_.release(*offset, bytes));
-      throw;
+    ledger_->check(rank_, step);
+    storage_->clear(rank_, *offset, bytes);
+    const Id id = steps();
+    ledger_->advance(rank_, step, returned);
+    allocator_ = std::move(allocator);
+    for (const Id buffer : returned) {
+      held_.erase(buffer);
     }
+    held_.emplace(id, Held{{*offset, bytes}, false});
+    board_->remove(returned);
+    board_->add(id, std::string(tag), bytes);
     return {*offset, bytes};
   }
 
+  void release_allocated(const SymmetricBuffer& buffer, std::function<bool()> at_rest) override {
+    for (auto& [id, held] : held_) {
+      if (!held.released && held.buffer.offset == buffer.offset && held.buffer.bytes == buffer.bytes) {
+        held.released = true;
+        board_->release(rank_, id, std::move(at_rest));
+        return;
+      }
+    }
+    throw InputError(fmt::format(
+        "rank {} releases {} bytes at offset {}: not an allocated buffer (released already, or from another heap)",
+        rank_, buffer.bytes, buffer.offset));
+  }
+
   [[nodiscard]] bool is_allocated(const SymmetricBuffer& buffer) const override {
-    return allocator_.in_use(buffer.offset, buffer.bytes);
+    return std::any_of(held_.begin(), held_.end(), [&](const auto& entry) {
+      const SymmetricBuffer& whole = entry.second.buffer;
+      const std::size_t inside = buffer.offset - whole.offset;  // of an offset before it: more than any size
+      return !entry.second.released && inside < whole.bytes && buffer.bytes <= whole.bytes - inside;
+    });
   }
 
  private:
+  using Id = ReleaseBoard::Id;
+  struct Held {
+    SymmetricBuffer buffer;
+    bool released;
+  };
+
+  /// The allocator after these buffers have come back.
+  [[nodiscard]] OffsetAllocator without(const std::vector<Id>& returned) const {
+    OffsetAllocator allocator = allocator_;
+    for (const Id buffer : returned) {
+      const SymmetricBuffer& place = held_.at(buffer).buffer;
+      static_cast<void>(allocator.release(place.offset, place.bytes));
+    }
+    return allocator;
+  }
+
+  [[nodiscard]] std::string too_small(const std::string& wanted, const OffsetAllocator& allocator) const {
+    const std::string waiting = board_->waiting();
+    return fmt::format(
+        "rank {} allocates {}: {} of the heap's {} bytes are left, {} of them in one piece; create the heap with more "
+        "bytes per rank, or release buffers first{}{}",
+        rank_, wanted, allocator.free_bytes(), allocator.total_bytes(), allocator.largest_free_bytes(),
+        waiting.empty() ? "" : ": ", waiting);
+  }
+
   int rank_;
   RankMemory* storage_;
   CollectiveLedger* ledger_;
+  ReleaseBoard* board_;
   OffsetAllocator allocator_;
+  std::map<Id, Held> held_;  // until they have come back, which may be after their release
 };
 
 }  // namespace
 
 ProcessHeap::ProcessHeap(std::unique_ptr<RankMemory> storage, std::size_t bytes_per_rank)
-    : storage_(std::move(storage)), ledger_(storage_->world()) {
+    : storage_(std::move(storage)), ledger_(storage_->world()), board_(storage_->world()) {
   for (int rank = 0; rank < world(); ++rank) {
-    ranks_.push_back(std::make_unique<ProcessHeapRank>(rank, *storage_, ledger_, bytes_per_rank));
+    ranks_.push_back(std::make_unique<ProcessHeapRank>(rank, *storage_, ledger_, board_, bytes_per_rank));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memory/collective_ledger.hpp"
+#include "memory/release_board.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 namespace xstage::memory {
@@ -38,6 +39,7 @@ class ProcessHeap {
  private:
   std::unique_ptr<RankMemory> storage_;
   CollectiveLedger ledger_;
+  ReleaseBoard board_;
   std::vector<std::unique_ptr<HeapRank>> ranks_;
 };
 

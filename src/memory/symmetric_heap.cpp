@@ -24,6 +24,10 @@ SymmetricBuffer HeapRank::allocate(std::string_view tag, std::size_t bytes, std:
   return allocate_checked(tag, bytes, alignment);
 }
 
+void HeapRank::release(const SymmetricBuffer& buffer, std::function<bool()> at_rest) {
+  release_allocated(buffer, std::move(at_rest));
+}
+
 PeerView HeapRank::view(const SymmetricBuffer& buffer) const {
   if (!is_allocated(buffer)) {
     throw InputError(

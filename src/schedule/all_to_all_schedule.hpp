@@ -13,11 +13,7 @@
 
 #include "xstage/peer_view.hpp"
 
-#ifdef __CUDACC__
-#define XSTAGE_HOST_DEVICE __host__ __device__
-#else
-#define XSTAGE_HOST_DEVICE
-#endif
+#include "kernels/common/host_device.hpp"
 
 namespace xstage::schedule {
 

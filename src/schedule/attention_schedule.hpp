@@ -15,11 +15,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define XSTAGE_HOST_DEVICE __host__ __device__
-#else
-#define XSTAGE_HOST_DEVICE
-#endif
+#include "kernels/common/host_device.hpp"
 
 namespace xstage::schedule {
 

@@ -15,6 +15,7 @@
 #include "gpu/fault_support.hpp"
 #include "gpu/gemm_reference.hpp"
 #include "gpu/gemm_support.hpp"
+#include "kernels/collective/call_parameters.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {
@@ -150,7 +151,7 @@ TEST_P(GemmFaults, APeerThatDiesInTheMiddle) {
   const Case which = small_case(GetParam(), 2);
   Ranks ranks(which, {0, 0}, time_out);
   auto* pad = reinterpret_cast<std::uint32_t*>(ranks.heap().rank(0).local(ranks.signals()));
-  ASSERT_NO_FATAL_FAILURE(enter_first_call(pad + kernels::SignalPad::entered + kernels::SignalPad::line));
+  ASSERT_NO_FATAL_FAILURE(enter_first_call(pad + kernels::CallPad::entered + kernels::CallPad::line));
   const char* site = GetParam().operation == Operation::all_gather   ? "gathered chunk"
                      : GetParam().operation == Operation::all_to_all ? "peer done"
                                                                      : "partial tile";

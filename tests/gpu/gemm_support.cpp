@@ -7,6 +7,7 @@
 
 #include "bench/normal_pattern.hpp"
 #include "gemm/layout.hpp"
+#include "kernels/collective/call_parameters.hpp"
 
 namespace xstage::gemm_test {
 
@@ -318,7 +319,7 @@ Ranks::Ranks(const Case& which, const std::vector<int>& devices, std::chrono::mi
     before_ = heap_.rank(rank).allocate("guard before", guard_bytes);
   }
   // The signal pad is the first buffer that a handle takes.
-  signals_ = {guard_bytes, static_cast<std::size_t>(kernels::SignalPad::tile_flags) * sizeof(std::uint32_t)};
+  signals_ = {guard_bytes, static_cast<std::size_t>(kernels::CallPad::arrivals) * sizeof(std::uint32_t)};
   for (int rank = 0; rank < count(); ++rank) {
     if (rank == 0 || !virtual_) {
       streams_.push_back(std::make_unique<cuda::Stream>(devices_[static_cast<std::size_t>(rank)]));

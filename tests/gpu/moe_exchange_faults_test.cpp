@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "gpu/moe_exchange_support.hpp"
-#include "kernels/moe/moe_wait_sites.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {
@@ -42,12 +41,12 @@ moe::Routing routing_of(const Case& which) {
   return moe::make_routing(request);
 }
 
-/// What check() says, with the names of this operation's waits.
+/// What check() says.
 std::string complaint_of(const ExchangeRank& rank) {
   try {
     rank.check();
   } catch (const DeviceError& error) {
-    return kernels::with_moe_site(error.what(), rank.dispatch().exchange.call.report->site);
+    return error.what();
   }
   return "nothing";
 }

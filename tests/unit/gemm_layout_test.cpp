@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/sampled_result.hpp"
+#include "kernels/collective/call_parameters.hpp"
 #include "memory/offset_allocator.hpp"
 #include "unit/gemm_layout_world.hpp"
 
@@ -218,7 +219,7 @@ TEST(GemmLayout, EveryChunkOfAGatherHasAFlag) {
 /// What a handle takes from the heap, one buffer after the other.
 std::vector<std::int64_t> buffers_of(const Layout& layout) {
   const auto bytes = [](const MatrixShape& shape) { return shape.rows * shape.columns * 2; };
-  std::vector<std::int64_t> buffers{(std::int64_t{kernels::SignalPad::tile_flags} + layout.tile_flags) * 4};
+  std::vector<std::int64_t> buffers{(std::int64_t{kernels::CallPad::arrivals} + layout.tile_flags) * 4};
   if (layout.slots.rows > 0) {
     buffers.push_back(bytes(layout.slots));
   }

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "memory/collective_ledger.hpp"
 #include "xstage/error.hpp"
@@ -53,11 +55,8 @@ TEST(CollectiveLedger, NamesBothRanksTheStepAndBothValues) {
 TEST(CollectiveLedger, CallsOfDifferentKindsDiffer) {
   CollectiveLedger ledger(2);
   ledger.advance(1, {StepKind::allocate, "same words"});
-  EXPECT_THAT(complaint([&] {
-                ledger.advance(0, {StepKind::release, "same words"});
-              }),
-              HasSubstr("rank 0 releases same words as its 1st step, rank 1 allocated same words"));
-  EXPECT_THAT(complaint([&] { ledger.advance(0, states("same words")); }), HasSubstr("rank 0 states same words"));
+  EXPECT_THAT(complaint([&] { ledger.advance(0, states("same words")); }),
+              HasSubstr("rank 0 states same words as its 1st step, rank 1 allocated same words"));
 }
 
 TEST(CollectiveLedger, ARankThatDisagreedMayStillMakeTheRightCall) {
@@ -133,6 +132,17 @@ TEST(CollectiveLedger, WhoNeedsFewerStepsIsNotStoppedByLaterOnes) {
   ledger.advance(0, states("b"));
   ledger.check_reached(1);
   EXPECT_THROW(ledger.check_reached(2), InputError);
+}
+
+TEST(CollectiveLedger, TheFirstRankAtAStepDecidesForAll) {
+  CollectiveLedger ledger(2);
+  EXPECT_EQ(ledger.decision(0), nullptr);
+  ledger.advance(0, states("a"), {3, 5});
+  EXPECT_EQ(ledger.decision(0), nullptr);  // its next step is still to be defined
+  ASSERT_NE(ledger.decision(1), nullptr);
+  EXPECT_EQ(*ledger.decision(1), (std::vector<std::size_t>{3, 5}));
+  ledger.advance(1, states("a"), {7});
+  EXPECT_EQ(ledger.decision(1), nullptr);
 }
 
 TEST(CollectiveLedger, OneRankAgreesWithItself) {

@@ -15,62 +15,19 @@
 #include <utility>
 #include <vector>
 
-#include "memory/process_heap.hpp"
+#include "unit/symmetric_heap_support.hpp"
 #include "xstage/error.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 namespace xstage {
 namespace {
 
+using heap_test::complaint;
+using heap_test::Heap;
+using heap_test::heap_bytes;
 using testing::HasSubstr;
 
 static_assert(std::is_trivial_v<PeerView> && std::is_standard_layout_v<PeerView>, "a launch copies it bit by bit");
-
-constexpr std::size_t heap_bytes = 65536;
-
-/// Poisoned at first, so that a test sees who clears it. Fails to clear on request.
-class HostMemory final : public memory::RankMemory {
- public:
-  explicit HostMemory(int world) {
-    for (int rank = 0; rank < world; ++rank) {
-      pieces_.emplace_back(static_cast<char*>(std::aligned_alloc(HeapRank::greatest_alignment, heap_bytes)),
-                           &std::free);
-      std::memset(pieces_.back().get(), 0x5A, heap_bytes);
-    }
-  }
-  [[nodiscard]] int world() const override { return static_cast<int>(pieces_.size()); }
-  [[nodiscard]] int device(int rank) const override { return 10 + rank; }
-  [[nodiscard]] char* base(int rank) const override { return pieces_[static_cast<std::size_t>(rank)].get(); }
-  void clear(int rank, std::size_t offset, std::size_t bytes) override {
-    if (fail) {
-      throw DeviceError("cannot clear");
-    }
-    std::memset(base(rank) + offset, 0, bytes);
-  }
-  bool fail = false;
-
- private:
-  std::vector<std::unique_ptr<char, decltype(&std::free)>> pieces_;
-};
-
-struct Heap {
-  HostMemory* storage;
-  memory::ProcessHeap heap;
-
-  explicit Heap(int world) : Heap(std::make_unique<HostMemory>(world)) {}
-  explicit Heap(std::unique_ptr<HostMemory> host) : storage(host.get()), heap(std::move(host), heap_bytes) {}
-  HeapRank& operator[](int rank) { return heap.rank(rank); }
-};
-
-template <typename Call>
-std::string complaint(Call&& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 bool all_are(const void* pointer, std::size_t bytes, char value) {
   const char* start = static_cast<const char*>(pointer);
@@ -200,25 +157,6 @@ TEST(SymmetricHeap, RefusesSizesAndAlignmentsThatBreakARule) {
   }
   EXPECT_THAT(complaint([&] { static_cast<void>(heap[1]); }), HasSubstr("rank 1: the heap has ranks 0 to 0"));
   EXPECT_THAT(complaint([&] { static_cast<void>(heap[-1]); }), HasSubstr("rank -1"));
-}
-
-TEST(SymmetricHeap, ReleaseIsCollectiveAndTakesOnlyWhatIsAllocated) {
-  Heap heap(2);
-  for (int rank = 0; rank < 2; ++rank) {
-    static_cast<void>(heap[rank].allocate("a", 100));
-    static_cast<void>(heap[rank].allocate("b", 200));
-  }
-  EXPECT_THAT(complaint([&] { heap[0].release({0, 99}); }), HasSubstr("rank 0 releases 99 bytes at offset 0: not an"));
-  heap[0].release({0, 100});
-  EXPECT_THAT(
-      complaint([&] {
-        heap[1].release({1024, 200});
-      }),
-      HasSubstr("rank 1 releases 200 bytes at offset 1024 as its 3rd step, rank 0 released 100 bytes at offset 0"));
-  EXPECT_THROW(heap.heap.check_complete(), InputError);
-  heap[1].release({0, 100});
-  EXPECT_THAT(complaint([&] { heap[1].release({0, 100}); }), HasSubstr("released already"));
-  heap.heap.check_complete();
 }
 
 TEST(SymmetricHeap, ViewsReachAllocatedMemoryOnly) {

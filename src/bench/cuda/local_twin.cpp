@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "gemm/layout.hpp"
+#include "kernels/collective/call_parameters.hpp"
 #include "kernels/gemm/gemm_layout.hpp"
 
 namespace xstage::bench {
 
 namespace {
 
-using kernels::SignalPad;
+using kernels::CallPad;
 
 constexpr std::uint32_t raised = 0x40000000U;  // waits compare signed distances: half-way to where they would wrap
 
@@ -25,8 +26,8 @@ std::vector<std::uint32_t> read_pad(const char* base, std::size_t words) {
 
 /// What peers write stands before and behind the rank's own words, which stay as they were made: epochs, and no abort.
 void raise_flags_of_peers(std::vector<std::uint32_t>& pad) {
-  const auto own = pad.begin() + SignalPad::abort;
-  const auto tiles = pad.begin() + SignalPad::tile_flags;
+  const auto own = pad.begin() + CallPad::abort;
+  const auto tiles = pad.begin() + CallPad::arrivals;
   const auto is_zero = [](std::uint32_t word) { return word == 0; };
   if (!std::all_of(pad.begin(), own, is_zero) || std::all_of(own, tiles, is_zero) ||
       !std::all_of(tiles, pad.end(), is_zero)) {
@@ -49,7 +50,7 @@ std::string why_no_local_twin(const Gemm& gemm, int world) {
 void stand_in_for_peers(const HeapRank& heap, const Gemm& gemm, const RandomBlock& random) {
   const cuda::CurrentDevice current(heap.device());
   const gemm::Layout layout = gemm::make_layout(gemm.problem(), gemm.plan(), heap.rank(), heap.world());
-  const std::size_t words = SignalPad::tile_flags + static_cast<std::size_t>(layout.tile_flags);
+  const std::size_t words = CallPad::arrivals + static_cast<std::size_t>(layout.tile_flags);
   char* base = heap.heap_view().base[heap.rank()];
   std::vector<std::uint32_t> pad = read_pad(base, words);
   raise_flags_of_peers(pad);

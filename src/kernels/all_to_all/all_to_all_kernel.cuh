@@ -7,6 +7,7 @@
 // The first CTAs store to peers; the others copy the own rows meanwhile (schedule/all_to_all_schedule.hpp).
 
 #include "kernels/all_to_all/mover.cuh"
+#include "kernels/common/tensor_map_fence.cuh"
 
 namespace xstage::kernels {
 
@@ -64,7 +65,12 @@ __global__ void __launch_bounds__(all_to_all_threads, 1)
     all_to_all_virtual_kernel(const AllToAllLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  run_all_to_all(launches[block / blocks], block % blocks);
+  const AllToAllLaunch& launch = launches[block / blocks];
+  if (threadIdx.x == 0) {
+    fence_tensor_maps(launch.output, max_world);
+  }
+  __syncthreads();
+  run_all_to_all(launch, block % blocks);
 }
 
 }  // namespace xstage::kernels

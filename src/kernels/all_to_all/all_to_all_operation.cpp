@@ -1,7 +1,6 @@
 // AllToAll: one rank's handle. Owns what lies in the symmetric heap, knows where peers' results are, launches.
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "all_to_all/problem.hpp"
 #include "kernels/all_to_all/all_to_all.hpp"
 #include "kernels/all_to_all/chunk_map.hpp"
+#include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/all_to_all.hpp"
@@ -24,7 +24,9 @@ class AllToAll::State {
  public:
   State(HeapRank& heap, const all_to_all::Problem& problem, const all_to_all::Plan& plan,
         std::chrono::microseconds time_out)
-      : problem_(checked(problem, heap)), plan_(agreed(problem, plan, heap)), call_(heap, "all_to_all", 0, time_out) {
+      : problem_(checked(problem, heap, time_out)),
+        plan_(agreed(problem, plan, heap)),
+        call_(heap, "all_to_all", 0, time_out) {
     result_ = call_.take("output", all_to_all::result_bytes(problem_, 0, heap.world()));  // no rank has more rows
     call_.finish_setup();
     fill_constant_parameters();
@@ -47,27 +49,22 @@ class AllToAll::State {
 
   [[nodiscard]] void* output() const { return own_rows(heap().rank()) == 0 ? nullptr : heap().local(result_); }
 
-  /// Device copy of all virtual ranks' parameters, kept by the first of them.
   const AllToAllLaunch* upload(const std::vector<AllToAllLaunch>& launches, cudaStream_t stream) {
-    const std::size_t bytes = launches.size() * sizeof(AllToAllLaunch);
-    if (virtual_launches_.bytes() < bytes) {
-      virtual_launches_ = cuda::DeviceBuffer(heap().device(), bytes, "parameters of virtual ranks");
-    }
-    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), bytes, cudaMemcpyHostToDevice, stream),
-                "copying the parameters of virtual ranks");
-    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
-    return virtual_launches_.as<AllToAllLaunch>();
+    return virtual_parameters_.upload(call_.memory(), launches, stream);
   }
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
   [[nodiscard]] const all_to_all::Plan& plan() const { return plan_; }
   [[nodiscard]] const all_to_all::Problem& problem() const { return problem_; }
+  void launched(int blocks, cudaStream_t stream) { call_.launched(blocks, stream); }
   void check() const { call_.check(); }
   void synchronise() const { call_.synchronise(); }
   void restore() { call_.restore(); }
 
  private:
-  static const all_to_all::Problem& checked(const all_to_all::Problem& problem, const HeapRank& heap) {
+  static const all_to_all::Problem& checked(const all_to_all::Problem& problem, const HeapRank& heap,
+                                            std::chrono::microseconds time_out) {
+    kernels::check_time_out(time_out);
     all_to_all::check_problem(problem, heap.world());
     kernels::require_hopper(heap.device());
     return problem;
@@ -113,7 +110,7 @@ class AllToAll::State {
   all_to_all::Plan plan_;
   kernels::CollectiveHandle call_;
   SymmetricBuffer result_{};
-  cuda::DeviceBuffer virtual_launches_;
+  kernels::VirtualParameters virtual_parameters_;
   AllToAllLaunch launch_{};
 };
 
@@ -128,15 +125,13 @@ void AllToAll::launch(const Operands& operands, CUstream_st* stream) {
   const AllToAllLaunch& launch = state_->prepare(operands, issuers());
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::launch_all_to_all(launch, stream);
+  state_->launched(issuers(), stream);
 }
 
 void AllToAll::launch_together(std::span<AllToAll* const> ranks, std::span<const Operands> operands,
                                CUstream_st* stream) {
-  if (ranks.empty() || ranks.size() != operands.size() ||
-      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
-    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
-                                 ranks.size(), operands.size()));
-  }
+  kernels::check_common_launch(ranks, operands.size(),
+                               [](const AllToAll& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const int device = first.heap().device();
   const cuda::CurrentDevice current(device);
@@ -147,6 +142,9 @@ void AllToAll::launch_together(std::span<AllToAll* const> ranks, std::span<const
     launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks));
   }
   kernels::launch_virtual_all_to_all(first.upload(launches, stream), launches[0], first.heap().world(), stream);
+  for (AllToAll* const rank : ranks) {
+    rank->state_->launched(blocks, stream);
+  }
 }
 
 void* AllToAll::output() const { return state_->output(); }

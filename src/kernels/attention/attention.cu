@@ -2,7 +2,7 @@
 
 #include "kernels/attention/attention.hpp"
 #include "kernels/attention/attention_kernel.cuh"
-#include "node/cuda/device_memory.hpp"
+#include "kernels/common/launch.hpp"
 
 namespace xstage::kernels {
 
@@ -39,52 +39,28 @@ Kernels choose(const AttentionLaunchShape& shape) {
                               : choose<128>(shape.element, shape.instrumented);
 }
 
-template <class Function>
-void allow_shared_memory(Function kernel, int bytes) {
-  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-              "asking for the attention kernel's shared memory");
-}
-
-template <class Function, class... Arguments>
-void enqueue(Function kernel, int shared_bytes, int blocks, bool cooperative, cudaStream_t stream,
-             Arguments... arguments) {
-  allow_shared_memory(kernel, shared_bytes);
-  // Virtual ranks must be resident together; a rank's own kernel may start while the one before it in the stream ends.
-  cudaLaunchAttribute attribute = {};
-  if (cooperative) {
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  } else {
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-  }
-  cudaLaunchConfig_t configuration = {};
-  configuration.gridDim = dim3(static_cast<unsigned>(blocks));
-  configuration.blockDim = dim3(attention_threads);
-  configuration.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
-  configuration.stream = stream;
-  configuration.attrs = &attribute;
-  configuration.numAttrs = 1;
-  cuda::check(cudaLaunchKernelEx(&configuration, kernel, arguments...), "launching the attention kernel");
+LaunchShape launch_shape(const AttentionLaunchShape& shape, int shared_bytes, int ranks, Start start) {
+  return {static_cast<unsigned>(shape.blocks * ranks), attention_threads, shared_bytes, SharedMemoryUse::dynamic,
+          start};
 }
 
 }  // namespace
 
 void load_attention(const AttentionLaunchShape& shape) {
-  const Kernels kernels = choose(shape);
-  allow_shared_memory(kernels.kernel, kernels.shared_bytes);
+  load_kernel(choose(shape).kernel, SharedMemoryUse::dynamic, "the attention kernel");
 }
 
 void launch_attention(const AttentionLaunch& launch, const AttentionLaunchShape& shape, cudaStream_t stream) {
   const Kernels kernels = choose(shape);
-  enqueue(kernels.kernel, kernels.shared_bytes, shape.blocks, false, stream, launch);
+  launch_kernel(kernels.kernel, launch_shape(shape, kernels.shared_bytes, 1, Start::overlapping), stream,
+                "the attention kernel", launch);
 }
 
 void launch_virtual_attention(const AttentionLaunch* launches, int ranks, const AttentionLaunchShape& shape,
                               cudaStream_t stream) {
   const Kernels kernels = choose(shape);
-  enqueue(kernels.virtual_kernel, kernels.shared_bytes, shape.blocks * ranks, true, stream, launches,
-          static_cast<std::int32_t>(ranks));
+  launch_kernel(kernels.virtual_kernel, launch_shape(shape, kernels.shared_bytes, ranks, Start::together), stream,
+                "the attention kernel of virtual ranks", launches, ranks);
 }
 
 }  // namespace xstage::kernels

@@ -1,7 +1,6 @@
 // Attention: one rank's handle. Owns what lies in the symmetric heap, turns addresses into tensor maps, launches.
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +12,10 @@
 #include "kernels/attention/attention_layout.hpp"
 #include "kernels/attention/head_map.hpp"
 #include "kernels/attention/split_tiles.hpp"
+#include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "node/cuda/device_memory.hpp"
+#include "node/cuda/device_setup.hpp"
 #include "xstage/attention.hpp"
 #include "xstage/error.hpp"
 
@@ -32,6 +33,7 @@ static_assert(attention::slab_rows == kernels::warpgroup_rows);
 namespace {
 
 constexpr std::int64_t element_bytes = 2;
+constexpr std::size_t ticket_words = 2;
 
 float scale_of(const attention::Problem& problem) {
   return problem.scale > 0 ? problem.scale : 1.0F / std::sqrt(static_cast<float>(problem.head_dim));
@@ -43,7 +45,7 @@ class Attention::State {
  public:
   State(HeapRank& heap, const attention::Problem& problem, const attention::Plan& plan,
         std::chrono::microseconds time_out)
-      : problem_(checked(problem, heap)),
+      : problem_(checked(problem, heap, time_out)),
         plan_(agreed_plan(problem, plan, heap)),
         call_(heap, "attention", static_cast<std::size_t>(attention::slabs(problem)), time_out) {
     if (problem_.destination != Destination::local) {
@@ -75,7 +77,7 @@ class Attention::State {
     return launch_;
   }
 
-  void await_arrival(CUstream_st* stream) const {
+  void await_arrival(CUstream_st* stream) {
     if (among_ranks()) {
       call_.await_arrival(kernels::attend_warpgroups, stream);
     }
@@ -86,12 +88,11 @@ class Attention::State {
   }
 
   void restore() {
-    call_.restore();
-    const cuda::CurrentDevice current(heap().device());
-    if (tickets_.bytes() > 0) {
-      cuda::check(cudaMemset(tickets_.as<void>(), 0, tickets_.bytes()), "clearing the tiles drawn");
+    if (launch_.tickets != nullptr) {
+      cuda::DeviceSetup::of(heap().device()).fill(launch_.tickets, 0x00, ticket_words * sizeof(std::uint32_t));
     }
     split_.clear();
+    call_.restore();
   }
 
   void instrument(const attention::Instruments& instruments) {
@@ -119,26 +120,21 @@ class Attention::State {
             static_cast<std::uint32_t>(problem_.heads)};
   }
 
-  /// Device copy of all virtual ranks' parameters, kept by the first of them.
   const AttentionLaunch* upload(const std::vector<AttentionLaunch>& launches, cudaStream_t stream) {
-    const std::size_t bytes = launches.size() * sizeof(AttentionLaunch);
-    if (virtual_launches_.bytes() < bytes) {
-      virtual_launches_ = cuda::DeviceBuffer(heap().device(), bytes, "parameters of virtual ranks");
-    }
-    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), bytes, cudaMemcpyHostToDevice, stream),
-                "copying the parameters of virtual ranks");
-    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
-    return virtual_launches_.as<AttentionLaunch>();
+    return virtual_parameters_.upload(call_.memory(), launches, stream);
   }
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
   [[nodiscard]] const attention::Plan& plan() const { return plan_; }
   [[nodiscard]] const attention::Problem& problem() const { return problem_; }
+  void launched(int blocks, cudaStream_t stream) { call_.launched(blocks, stream); }
   void check() const { call_.check(); }
   void synchronise() const { call_.synchronise(); }
 
  private:
-  static const attention::Problem& checked(const attention::Problem& problem, const HeapRank& heap) {
+  static const attention::Problem& checked(const attention::Problem& problem, const HeapRank& heap,
+                                           std::chrono::microseconds time_out) {
+    kernels::check_time_out(time_out);
     attention::check_problem(problem, heap.world());
     kernels::require_hopper(heap.device());
     return problem;
@@ -168,8 +164,7 @@ class Attention::State {
     constexpr float log2_of_e = 1.44269504F;
     launch_.scale_log2 = scale_of(problem_) * log2_of_e;
     if (problem_.causal) {
-      tickets_ = cuda::DeviceBuffer(heap().device(), 2 * sizeof(std::uint32_t), "tiles drawn");
-      launch_.tickets = tickets_.as<std::uint32_t>();
+      launch_.tickets = call_.memory().take<std::uint32_t>(ticket_words, "tiles drawn");
     }
     deal_out(plan_.issuers);
     fill_destinations();
@@ -182,7 +177,7 @@ class Attention::State {
     blocks_ = blocks;
     launch_.whole_tiles = launch_.schedule.tiles();
     if (plan_.split != 0) {
-      split_ = kernels::SplitTiles(heap().device(), launch_.schedule, blocks, problem_.head_dim);
+      split_ = kernels::SplitTiles(call_.memory(), launch_.schedule, blocks, problem_.head_dim);
       launch_.split = split_.parameters();
       launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
     }
@@ -289,9 +284,8 @@ class Attention::State {
   attention::Plan plan_;
   kernels::CollectiveHandle call_;
   SymmetricBuffer result_{};
-  cuda::DeviceBuffer tickets_;
   kernels::SplitTiles split_;
-  cuda::DeviceBuffer virtual_launches_;
+  kernels::VirtualParameters virtual_parameters_;
   AttentionLaunch launch_{};
   Operands operands_;
   int blocks_ = 0;  // CTAs that the tiles are dealt out to
@@ -310,15 +304,13 @@ void Attention::launch(const Operands& operands, CUstream_st* stream, Completion
   const AttentionLaunch& launch = state_->prepare(operands, issuers(), completion);
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::launch_attention(launch, state_->shape(issuers()), stream);
+  state_->launched(issuers(), stream);
 }
 
 void Attention::launch_together(std::span<Attention* const> ranks, std::span<const Operands> operands,
                                 CUstream_st* stream, Completion completion) {
-  if (ranks.empty() || ranks.size() != operands.size() ||
-      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
-    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
-                                 ranks.size(), operands.size()));
-  }
+  kernels::check_common_launch(ranks, operands.size(),
+                               [](const Attention& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const int device = first.heap().device();
   const cuda::CurrentDevice current(device);
@@ -333,6 +325,9 @@ void Attention::launch_together(std::span<Attention* const> ranks, std::span<con
     launches.push_back(ranks[rank]->state_->prepare(operands[rank], blocks, completion));
   }
   kernels::launch_virtual_attention(first.upload(launches, stream), first.heap().world(), first.shape(blocks), stream);
+  for (Attention* const rank : ranks) {
+    rank->state_->launched(blocks, stream);
+  }
 }
 
 void Attention::await_arrival(CUstream_st* stream) const { state_->await_arrival(stream); }

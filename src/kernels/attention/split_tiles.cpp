@@ -1,17 +1,16 @@
 #include "kernels/attention/split_tiles.hpp"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include "kernels/attention/attention_layout.hpp"
+#include "node/cuda/device_setup.hpp"
 
 namespace xstage::kernels {
 
-SplitTiles::SplitTiles(int device, const schedule::AttentionSchedule& schedule, int ctas, int head_dim) {
-  const cuda::CurrentDevice current(device);
+SplitTiles::SplitTiles(cuda::HandleMemory& memory, const schedule::AttentionSchedule& schedule, int ctas, int head_dim)
+    : device_(memory.device()) {
   const std::vector<schedule::AttentionShare> shares = schedule::split_left_over(schedule, ctas);
   std::size_t slots = 1;
   std::size_t tiles = 1;
@@ -21,21 +20,19 @@ SplitTiles::SplitTiles(int device, const schedule::AttentionSchedule& schedule, 
   }
   // Of one thread: its part of the output, and the maxima and sums of two rows.
   const std::size_t values = static_cast<std::size_t>(head_dim) / 2 + 4;
-  shares_ = cuda::DeviceBuffer(device, shares.size() * sizeof(shares[0]), "shares of tiles");
-  found_ = cuda::DeviceBuffer(device, slots * attend_warpgroups * 128 * values * sizeof(float), "parts of tiles");
-  counters_ = cuda::DeviceBuffer(device, tiles * attend_warpgroups * sizeof(std::uint32_t), "counters of parts");
-  cuda::check(cudaMemcpy(shares_.as<void>(), shares.data(), shares_.bytes(), cudaMemcpyHostToDevice),
-              "copying shares of tiles");
+  auto* there = memory.take<schedule::AttentionShare>(shares.size(), "shares of tiles");
+  counters_ = tiles * attend_warpgroups;
+  parameters_ = {there, memory.take<float>(slots * attend_warpgroups * 128 * values, "parts of tiles"),
+                 memory.take<std::uint32_t>(counters_, "counters of parts")};
+  cuda::DeviceSetup& setup = cuda::DeviceSetup::of(device_);
+  setup.copy(there, shares.data(), shares.size() * sizeof(shares[0]));
   clear();
-}
-
-AttentionSplit SplitTiles::parameters() const {
-  return {shares_.as<schedule::AttentionShare>(), found_.as<float>(), counters_.as<std::uint32_t>()};
+  setup.wait();
 }
 
 void SplitTiles::clear() const {
-  if (counters_.bytes() > 0) {
-    cuda::check(cudaMemset(counters_.as<void>(), 0, counters_.bytes()), "clearing counters of parts");
+  if (counters_ > 0) {
+    cuda::DeviceSetup::of(device_).fill(parameters_.counters, 0x00, counters_ * sizeof(std::uint32_t));
   }
 }
 

@@ -3,24 +3,24 @@
 // them are finished. See schedule/attention_shares.hpp.
 
 #include "kernels/attention/attention_parameters.hpp"
-#include "node/cuda/device_memory.hpp"
+#include "node/cuda/handle_memory.hpp"
 
 namespace xstage::kernels {
 
 class SplitTiles {
  public:
   SplitTiles() = default;
-  /// Shares of that schedule for so many CTAs.
-  SplitTiles(int device, const schedule::AttentionSchedule& schedule, int ctas, int head_dim);
+  /// Shares of that schedule for so many CTAs, in the memory of a handle.
+  SplitTiles(cuda::HandleMemory& memory, const schedule::AttentionSchedule& schedule, int ctas, int head_dim);
 
-  [[nodiscard]] AttentionSplit parameters() const;
-  /// After a launch that gave up half-way; the device is idle.
+  [[nodiscard]] const AttentionSplit& parameters() const { return parameters_; }
+  /// After a launch that gave up half-way, by DeviceSetup.
   void clear() const;
 
  private:
-  cuda::DeviceBuffer shares_;
-  cuda::DeviceBuffer found_;
-  cuda::DeviceBuffer counters_;
+  AttentionSplit parameters_{};
+  std::size_t counters_ = 0;
+  int device_ = 0;
 };
 
 }  // namespace xstage::kernels

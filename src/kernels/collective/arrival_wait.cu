@@ -1,7 +1,7 @@
 #include "kernels/collective/arrival_wait.hpp"
 
 #include "kernels/collective/call.cuh"
-#include "node/cuda/device_memory.hpp"
+#include "kernels/common/launch.hpp"
 
 namespace xstage::kernels {
 
@@ -17,22 +17,13 @@ __global__ void arrival_wait_kernel(const __grid_constant__ CallParameters param
 }  // namespace
 
 void load_arrival_wait() {
-  cudaFuncAttributes attributes{};
-  cuda::check(cudaFuncGetAttributes(&attributes, arrival_wait_kernel), "loading the kernel that waits for arrivals");
+  load_kernel(arrival_wait_kernel, SharedMemoryUse::none, "the kernel that waits for arrivals");
 }
 
 void launch_arrival_wait(const CallParameters& parameters, std::uint32_t posts_each, cudaStream_t stream) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t configuration = {};
-  configuration.gridDim = dim3(1);
-  configuration.blockDim = dim3(1);
-  configuration.stream = stream;
-  configuration.attrs = &attribute;
-  configuration.numAttrs = 1;
-  cuda::check(cudaLaunchKernelEx(&configuration, arrival_wait_kernel, parameters, posts_each),
-              "launching the kernel that waits for arrivals");
+  LaunchShape shape;
+  shape.start = Start::overlapping;
+  launch_kernel(arrival_wait_kernel, shape, stream, "the kernel that waits for arrivals", parameters, posts_each);
 }
 
 }  // namespace xstage::kernels

@@ -16,6 +16,12 @@
 
 namespace xstage::kernels {
 
+/// What every wait of that call shares.
+[[nodiscard]] __device__ inline WaitContext wait_context(const CallParameters& parameters) {
+  return {parameters.report,      parameters.signals, CallPad::abort,
+          parameters.time_out_ns, parameters.rank,    parameters.world};
+}
+
 class CollectiveCall {
  public:
   __device__ CollectiveCall(const CallParameters& parameters, std::int32_t block)
@@ -42,14 +48,17 @@ class CollectiveCall {
     }
   }
 
-  /// Until all peers have entered this call; false when a wait was given up, and nothing may be stored to peers.
-  [[nodiscard]] __device__ bool await_peers(std::uint32_t epoch) const {
+  /// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A
+  /// peer that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`). False
+  /// when a wait was given up, and nothing may be stored to peers.
+  [[nodiscard]] __device__ bool await_peers(std::uint32_t epoch, std::uint32_t lag = 0) const {
     bool entered = true;
 #pragma unroll 1
     for (std::int32_t peer = 0; entered && peer < parameters_.world; ++peer) {
       if (peer != parameters_.rank) {
-        entered = wait_at_least(waits(), {WaitSite::peer_entry, peer, 0, epoch},
-                                own_signal(CallPad::entered + CallPad::line * static_cast<std::uint32_t>(peer)), epoch);
+        entered =
+            wait_at_least(waits(), {WaitSite::peer_entry, peer, 0, epoch},
+                          own_signal(CallPad::entered + CallPad::line * static_cast<std::uint32_t>(peer)), epoch - lag);
       }
     }
     return entered;
@@ -84,12 +93,9 @@ class CollectiveCall {
     store_relaxed(own_signal(CallPad::epochs + static_cast<std::uint32_t>(block_)), epoch + 1U);
   }
 
-  [[nodiscard]] __device__ WaitContext waits() const {
-    return {parameters_.report,      parameters_.signals, CallPad::abort,
-            parameters_.time_out_ns, parameters_.rank,    parameters_.world};
-  }
+  [[nodiscard]] __device__ WaitContext waits() const { return wait_context(parameters_); }
 
- private:
+  /// Until peers have stored all that they store here. One thread of a rank; report_abort() comes next.
   __device__ void await_peers_done(std::uint32_t epoch, std::uint32_t posts_each) const {
 #pragma unroll 1
     for (std::int32_t peer = 0; peer < parameters_.world; ++peer) {
@@ -107,6 +113,7 @@ class CollectiveCall {
     }
   }
 
+ private:
   const CallParameters& parameters_;
   const std::int32_t block_;
 };

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "kernels/collective/arrival_wait.hpp"
 #include "kernels/common/wait_report_text.hpp"
 #include "node/cuda/device_memory.hpp"
+#include "node/cuda/device_setup.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::kernels {
@@ -43,14 +45,25 @@ void check_operand(const char* name, const void* pointer) {
   }
 }
 
-HeapBuffers::~HeapBuffers() {
+void check_time_out(std::chrono::microseconds time_out) {
+  using namespace std::chrono_literals;
+  if (time_out <= 0us || time_out > 1h) {
+    throw InputError(
+        fmt::format("a time-out of {} us: it must be more than 0 and at most an hour, since no wait may last for ever",
+                    time_out.count()));
+  }
+}
+
+void HeapBuffers::release(const std::shared_ptr<cuda::InFlight>& launches) {
   for (const SymmetricBuffer& buffer : buffers_) {
     try {
-      heap_.release(buffer);
+      heap_.release(
+          buffer, launches == nullptr ? std::function<bool()>() : [launches] { return launches->ended(); });
     } catch (const std::exception&) {
-      // Ranks that are out of step have been told so elsewhere; a destructor must not throw.
+      // Only memory is short here, and a destructor must not throw: the buffer then stays allocated.
     }
   }
+  buffers_.clear();
 }
 
 SymmetricBuffer HeapBuffers::take(const std::string& tag, std::size_t bytes) {
@@ -58,19 +71,15 @@ SymmetricBuffer HeapBuffers::take(const std::string& tag, std::size_t bytes) {
   return buffers_.back();
 }
 
-PinnedReport::PinnedReport() {
-  void* memory = nullptr;
-  cuda::check(cudaHostAlloc(&memory, sizeof(WaitReport), cudaHostAllocPortable | cudaHostAllocMapped),
-              "allocating the wait report");
-  report_ = static_cast<WaitReport*>(memory);
-  clear();
-}
-
-PinnedReport::~PinnedReport() { static_cast<void>(cudaFreeHost(report_)); }
-
 CollectiveHandle::CollectiveHandle(HeapRank& heap, std::string name, std::size_t arrival_words,
                                    std::chrono::microseconds time_out)
-    : heap_(heap), name_(std::move(name)), buffers_(heap) {
+    : heap_(heap),
+      name_(std::move(name)),
+      memory_(heap.device()),
+      buffers_(heap),
+      report_(static_cast<WaitReport*>(memory_.take_pinned())) {
+  static_assert(sizeof(WaitReport) <= cuda::HandleMemory::pinned_bytes);
+  check_time_out(time_out);
   pad_ = take("signals", pad_bytes(arrival_words));
   const PeerView view = heap_.view(pad_);
   for (int rank = 0; rank < heap_.world(); ++rank) {
@@ -79,7 +88,7 @@ CollectiveHandle::CollectiveHandle(HeapRank& heap, std::string name, std::size_t
   parameters_.time_out_ns = static_cast<std::uint64_t>(time_out.count()) * 1000;
   parameters_.rank = heap_.rank();
   parameters_.world = heap_.world();
-  parameters_.report = report_.get();
+  parameters_.report = report_;
   const cuda::CurrentDevice current(heap_.device());
   load_arrival_wait();
   restore();
@@ -106,21 +115,26 @@ void CollectiveHandle::prepare(int blocks) {
         fmt::format("this handle has been launched with {} CTAs, now with {}: use launch or launch_together, not both",
                     blocks_, blocks));
   }
-  blocks_ = blocks;
 }
 
-void CollectiveHandle::await_arrival(int posts, CUstream_st* stream) const {
+void CollectiveHandle::launched(int blocks, CUstream_st* stream) {
+  blocks_ = blocks;
+  used_on(stream);
+}
+
+void CollectiveHandle::await_arrival(int posts, CUstream_st* stream) {
   check();
   if (blocks_ == 0) {
     throw InputError(fmt::format("{}: await_arrival waits for what a launch stores: launch first", name_));
   }
   const cuda::CurrentDevice current(heap_.device());
   launch_arrival_wait(parameters_, static_cast<std::uint32_t>(posts * blocks_), stream);
+  used_on(stream);
 }
 
 void CollectiveHandle::check() const {
-  if (report_.raised()) {
-    throw DeviceError(fmt::format("{}: {}", name_, describe(*report_.get())));
+  if (static_cast<const volatile WaitReport*>(report_)->raised == 2U) {
+    throw DeviceError(fmt::format("{}: {}", name_, describe(*report_)));
   }
 }
 
@@ -130,15 +144,13 @@ void CollectiveHandle::synchronise() const {
 }
 
 void CollectiveHandle::restore() {
-  const cuda::CurrentDevice current(heap_.device());
-  cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
-  cuda::check(cudaMemset(heap_.local(pad_), 0, pad_.bytes), "clearing signals");
+  cuda::DeviceSetup& setup = cuda::DeviceSetup::of(heap_.device());
+  setup.fill(heap_.local(pad_), 0x00, pad_.bytes);
   const std::vector<std::uint32_t> first_epochs(CallPad::most_blocks, 1U);
-  cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(pad_)) + CallPad::epochs, first_epochs.data(),
-                         first_epochs.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
-              "setting the first epoch");
-  cuda::check(cudaDeviceSynchronize(), "waiting for the first epoch");
-  report_.clear();
+  setup.copy(static_cast<std::uint32_t*>(heap_.local(pad_)) + CallPad::epochs, first_epochs.data(),
+             first_epochs.size() * sizeof(std::uint32_t));
+  setup.wait();
+  *report_ = WaitReport{};
 }
 
 }  // namespace xstage::kernels

@@ -14,6 +14,9 @@ enum class WaitSite : std::uint32_t {
   copies_sent,     // end of the call: have the copy engine's transfers left?
   end_of_call,     // no wait: another rank had given up when this one finished
   input_tile,      // attention: has the tile of the projection before it arrived?
+  own_blocks,      // mixture of experts: have the rank's other CTAs counted?
+  sent_tokens,     // have the peer's tokens arrived?
+  returned_rows,   // has what the peer's experts computed arrived?
 };
 
 /// In pinned host memory, one for each rank and operation; the first wait that expires fills it.

@@ -12,8 +12,8 @@ constexpr std::int64_t element_bytes = 2;
 
 }  // namespace
 
-CopyGather::CopyGather(int device, const CopyGatherShape& shape, const PeerView& gathered, const PeerView& signals)
-    : device_(device), shape_(shape), gathered_(gathered), signals_(signals) {
+CopyGather::CopyGather(int device, const CopyGatherShape& shape, const PeerView& gathered, const CallParameters& call)
+    : device_(device), shape_(shape), gathered_(gathered), call_(call) {
   const cuda::CurrentDevice current(device_);
   cuda::check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "creating the stream of the copy engine");
   cuda::check(cudaEventCreateWithFlags(&gate_passed_, cudaEventDisableTiming), "creating an event");
@@ -35,7 +35,7 @@ void CopyGather::start(const GemmLaunch& launch, const void* shard, cudaStream_t
       copy_chunk(shard, row_chunk, depth_chunk);
     }
   }
-  copy_word(reinterpret_cast<std::uint32_t*>(signals_.base[signals_.rank]) + SignalPad::sent);
+  copy_word(call_.signals[call_.rank] + CallPad::sent);
   cuda::check(cudaEventRecord(copies_done_, copies_), "recording the end of the copies");
 }
 
@@ -54,20 +54,20 @@ void CopyGather::copy_chunk(const void* shard, int row_chunk, int depth_chunk) {
   const auto pitch = static_cast<std::size_t>(shape_.depth * element_bytes);
   const auto* from = static_cast<const char*>(shard) + (first_row * shape_.depth + first_depth) * element_bytes;
   const std::int64_t flag =
-      (std::int64_t{signals_.rank} * shape_.chunks.row_chunks + row_chunk) * shape_.chunks.depth_chunks + depth_chunk;
-  for (int step = 1; step < signals_.world; ++step) {
-    const int peer = (signals_.rank + step) % signals_.world;
+      (std::int64_t{call_.rank} * shape_.chunks.row_chunks + row_chunk) * shape_.chunks.depth_chunks + depth_chunk;
+  for (int step = 1; step < call_.world; ++step) {
+    const int peer = (call_.rank + step) % call_.world;
     char* to = gathered_.base[peer] + ((shape_.first_row + first_row) * shape_.depth + first_depth) * element_bytes;
     cuda::check(cudaMemcpy2DAsync(to, pitch, from, pitch, static_cast<std::size_t>(depth * element_bytes),
                                   static_cast<std::size_t>(rows), cudaMemcpyDefault, copies_),
                 "copying a chunk to a peer");
-    copy_word(reinterpret_cast<std::uint32_t*>(signals_.base[peer]) + SignalPad::tile_flags + flag);
+    copy_word(call_.signals[peer] + CallPad::arrivals + flag);
   }
 }
 
 /// The epoch of this call, as the device knows it.
 void CopyGather::copy_word(std::uint32_t* to) {
-  const auto* epoch = reinterpret_cast<const std::uint32_t*>(signals_.base[signals_.rank]) + SignalPad::epochs;
+  const std::uint32_t* epoch = call_.signals[call_.rank] + CallPad::epochs;
   cuda::check(cudaMemcpyAsync(to, epoch, sizeof(std::uint32_t), cudaMemcpyDefault, copies_), "copying a flag");
 }
 

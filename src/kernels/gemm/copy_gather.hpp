@@ -9,6 +9,10 @@
 // GEMM, because afterwards no multiprocessor is free. Flags are copies of the device's epoch word: a value passed by
 // argument would be frozen in a CUDA graph (design rule 8). The GEMM kernel ends only when its own transfers have left,
 // since it then changes that word.
+//
+// Nothing holds the copies back when the gate has given up: they overwrite what a late peer may still read in the call
+// before. The gate has told all ranks first, and each CTA of this kernel looks when its loads have come: whoever may
+// have read overwritten rows says that the call is void.
 
 #include <cuda_runtime_api.h>
 
@@ -30,7 +34,7 @@ struct CopyGatherShape {
 
 class CopyGather {
  public:
-  CopyGather(int device, const CopyGatherShape& shape, const PeerView& gathered, const PeerView& signals);
+  CopyGather(int device, const CopyGatherShape& shape, const PeerView& gathered, const CallParameters& call);
   CopyGather(const CopyGather&) = delete;
   CopyGather& operator=(const CopyGather&) = delete;
   ~CopyGather();
@@ -48,7 +52,7 @@ class CopyGather {
   int device_;
   CopyGatherShape shape_;
   PeerView gathered_;
-  PeerView signals_;
+  CallParameters call_;
   cudaStream_t copies_ = nullptr;
   cudaEvent_t gate_passed_ = nullptr;
   cudaEvent_t copies_done_ = nullptr;

@@ -58,9 +58,9 @@ class RegisterExchange {
 
   __device__ void send(const float (&values)[Values]) const {
 #pragma unroll 1
-    for (std::int32_t step = 1; step < launch_.world; ++step) {
-      const std::int32_t peer = (launch_.rank + step) % launch_.world;
-      ExchangeWord* slot = slot_at(peer, launch_.rank);
+    for (std::int32_t step = 1; step < launch_.call.world; ++step) {
+      const std::int32_t peer = (launch_.call.rank + step) % launch_.call.world;
+      ExchangeWord* slot = slot_at(peer, launch_.call.rank);
 #pragma unroll
       for (std::size_t word = 0; word < words; ++word) {
         store_exchange(slot + 128 * word, {pack(values + 8 * word), pack(values + 8 * word + 2),
@@ -71,7 +71,7 @@ class RegisterExchange {
 
   /// Adds what one peer has sent, when it is there, and empties the slot.
   __device__ void add(float* values, std::int32_t peer) const {
-    ExchangeWord* slot = slot_at(launch_.rank, peer);
+    ExchangeWord* slot = slot_at(launch_.call.rank, peer);
     ExchangeWord received[words];
     await_words(received, slot, peer);
 #pragma unroll
@@ -93,7 +93,7 @@ class RegisterExchange {
 
   /// First word of this thread: [parity of the call][source][half tile][word][thread] at `rank`.
   [[nodiscard]] __device__ ExchangeWord* slot_at(std::int32_t rank, std::int32_t source) const {
-    const std::int64_t set = static_cast<std::int64_t>(epoch_ & 1U) * launch_.world + source;
+    const std::int64_t set = static_cast<std::int64_t>(epoch_ & 1U) * launch_.call.world + source;
     const auto index = static_cast<std::size_t>(set * launch_.exchange_half_tiles + half_tile_);
     return reinterpret_cast<ExchangeWord*>(launch_.exchange[rank]) + index * words * 128 + threadIdx.x % 128U;
   }
@@ -108,7 +108,7 @@ class RegisterExchange {
           return;
         }
       }
-      if (gave_up(context_.waits, {WaitSite::partial_tile, peer, half_tile_, epoch_}, 1, 0, start)) {
+      if (gave_up(wait_context(launch_.call), {WaitSite::partial_tile, peer, half_tile_, epoch_}, 1, 0, start)) {
         store_release_shared(&context_.may_exchange, 2U);
         return;
       }

@@ -2,10 +2,10 @@
 
 #include <type_traits>
 
+#include "kernels/common/launch.hpp"
 #include "kernels/gemm/copy_gather.hpp"
 #include "kernels/gemm/gemm.hpp"
 #include "kernels/gemm/gemm_kernel.cuh"
-#include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::kernels {
@@ -51,69 +51,42 @@ VirtualKernel choose_virtual(int tile_columns) {
   }
 }
 
-/// The same for all launches of a kernel: the attribute belongs to the kernel, and what one handle lowered another
-/// would miss.
-template <class Function>
-void allow_shared_memory(Function kernel) {
-  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_memory_bytes),
-              "asking for the GEMM kernel's shared memory");
-}
-
-template <class Function, class... Arguments>
-void enqueue(Function kernel, int blocks, const GemmLaunchShape& shape, bool cooperative, cudaStream_t stream,
-             Arguments... arguments) {
-  allow_shared_memory(kernel);
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = static_cast<unsigned>(shape.cluster_size);
-  attributes[0].val.clusterDim.y = 1;
-  attributes[0].val.clusterDim.z = 1;
-  // Virtual ranks must be resident together; a rank's own kernel may start while the one before it in the stream ends.
-  if (cooperative) {
-    attributes[1].id = cudaLaunchAttributeCooperative;
-    attributes[1].val.cooperative = 1;
-  } else {
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  }
-  cudaLaunchConfig_t configuration = {};
-  configuration.gridDim = dim3(static_cast<unsigned>(blocks));
-  configuration.blockDim = dim3(gemm_threads);
-  configuration.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
-  configuration.stream = stream;
-  configuration.attrs = attributes;
-  configuration.numAttrs = 2;
-  cuda::check(cudaLaunchKernelEx(&configuration, kernel, arguments...), "launching the GEMM kernel");
+LaunchShape launch_shape(const GemmLaunchShape& shape, int ranks, Start start) {
+  return {static_cast<unsigned>(shape.blocks * ranks),
+          gemm_threads,
+          shape.shared_bytes,
+          SharedMemoryUse::dynamic,
+          start,
+          shape.cluster_size};
 }
 
 __global__ void gate_kernel(const __grid_constant__ GemmLaunch launch) {
-  const std::uint32_t epoch = load_relaxed(own_signal(launch, SignalPad::epochs));
-  const WaitContext waits = wait_context(launch);
-  post_entries(launch, epoch);
-  for_each_peer(launch, [&](std::int32_t peer) { await_peer_entry(launch, waits, peer, epoch, 0); });
+  const CollectiveCall call(launch.call, 0);
+  const std::uint32_t epoch = call.epoch();
+  call.announce(epoch);
+  static_cast<void>(call.await_peers(epoch));  // who gives up has told all ranks
 }
 
 }  // namespace
 
 void launch_gate(const GemmLaunch& launch, cudaStream_t stream) {
-  gate_kernel<<<1, 1, 0, stream>>>(launch);
-  cuda::check(cudaGetLastError(), "launching the gate of an all-gather");
+  launch_kernel(gate_kernel, {}, stream, "the gate of an all-gather", launch);
 }
 
 void load_gemm(const GemmLaunchShape& shape) {
-  allow_shared_memory(choose(shape));
-  cudaFuncAttributes gate{};
-  cuda::check(cudaFuncGetAttributes(&gate, gate_kernel), "loading the gate of an all-gather");
+  load_kernel(choose(shape), SharedMemoryUse::dynamic, "the GEMM kernel");
+  load_kernel(gate_kernel, SharedMemoryUse::none, "the gate of an all-gather");
 }
 
 void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream) {
-  enqueue(choose(shape), shape.blocks, shape, false, stream, launch);
+  launch_kernel(choose(shape), launch_shape(shape, 1, Start::overlapping), stream, "the GEMM kernel", launch);
 }
 
 void launch_virtual_gemm(const GemmLaunch* launches, int ranks, const GemmLaunchShape& shape, cudaStream_t stream) {
   const VirtualKernel kernel = shape.instrumented ? choose_virtual<RecordingProbe>(shape.tile_columns)
                                                   : choose_virtual<NoProbe>(shape.tile_columns);
-  enqueue(kernel, shape.blocks * ranks, shape, true, stream, launches, static_cast<std::int32_t>(ranks));
+  launch_kernel(kernel, launch_shape(shape, ranks, Start::together), stream, "the GEMM kernel of virtual ranks",
+                launches, ranks);
 }
 
 }  // namespace xstage::kernels

@@ -1,8 +1,9 @@
 #pragma once
 // What all roles of the GEMM kernel share: rings, barriers, waits.
 
-#include "kernels/common/bounded_wait.cuh"
+#include "kernels/collective/call.cuh"
 #include "kernels/common/probe.cuh"
+#include "kernels/common/tensor_map_fence.cuh"
 #include "kernels/gemm/gemm_parameters.hpp"
 #include "kernels/gemm/main_loop.cuh"
 
@@ -45,7 +46,6 @@ __device__ inline GemmPlace place_of(const GemmLaunch& launch, std::int32_t bloc
 /// What the roles of a CTA tell each other, and what they rarely need. In shared memory, not in registers: helpers and
 /// multiplying warpgroups have very different budgets, and what lives through both would be spilled by the smaller one.
 struct GemmContext {
-  WaitContext waits;
   std::uint32_t epoch;  // number of this call, valid when epoch_known is 1
   std::uint32_t epoch_known;
   std::uint32_t chunks_arrived;  // along k, of the rows of this CTA's first tile; written by a store warp
@@ -98,15 +98,15 @@ class SharedMemory {
 };
 
 __device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint32_t word) {
-  return launch.signals[launch.rank] + word;
+  return launch.call.signals[launch.call.rank] + word;
 }
 
 /// Whether test(peer) holds for all ranks but this one, in rank order; the first for which it does not is the last.
 template <class Test>
 __device__ inline bool every_peer(const GemmLaunch& launch, Test&& test) {
 #pragma unroll 1
-  for (std::int32_t peer = 0; peer < launch.world; ++peer) {
-    if (peer != launch.rank && !test(peer)) {
+  for (std::int32_t peer = 0; peer < launch.call.world; ++peer) {
+    if (peer != launch.call.rank && !test(peer)) {
       return false;
     }
   }
@@ -122,10 +122,9 @@ __device__ inline void for_each_peer(const GemmLaunch& launch, Function&& functi
   });
 }
 
-/// Where the number of this call stands. Each CTA keeps its own word, so that no CTA has to wait for the last one to
-/// leave.
-__device__ inline std::uint32_t* epoch_word(const GemmLaunch& launch, const GemmPlace& place) {
-  return own_signal(launch, SignalPad::epochs + static_cast<std::uint32_t>(place.block));
+/// What all ranks' kernels have in common, see kernels/collective/call.cuh.
+__device__ inline CollectiveCall call_of(const GemmLaunch& launch, const GemmPlace& place) {
+  return {launch.call, place.block};
 }
 
 /// Flag of half a tile: 64 rows of one tile column.
@@ -145,37 +144,8 @@ __device__ inline std::uint32_t read_epoch(const GemmContext& context) {
   return context.epoch;
 }
 
-/// Until a peer has entered call `epoch` - `lag`; false when the wait was given up.
-__device__ inline bool await_peer_entry(const GemmLaunch& launch, const WaitContext& waits, std::int32_t peer,
-                                        std::uint32_t epoch, std::uint32_t lag) {
-  return wait_at_least(waits, {WaitSite::peer_entry, peer, 0, epoch},
-                       own_signal(launch, SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                       epoch - lag);
-}
-
-/// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A peer
-/// that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`).
-/// After a wait that was given up nothing may be stored there.
-__device__ inline bool await_peers_entry(const GemmLaunch& launch, const GemmContext& context, std::uint32_t epoch,
-                                         std::uint32_t lag) {
-  return every_peer(launch,
-                    [&](std::int32_t peer) { return await_peer_entry(launch, context.waits, peer, epoch, lag); });
-}
-
-/// Tells all peers that this rank has entered call `epoch`: everything before it in the stream is finished.
-__device__ inline void post_entries(const GemmLaunch& launch, std::uint32_t epoch) {
-  fence_release();
-  for_each_peer(launch, [&](std::int32_t peer) {
-    store_relaxed(launch.signals[peer] + SignalPad::entered + SignalPad::line * static_cast<std::uint32_t>(launch.rank),
-                  epoch);
-  });
-}
-
 /// Programmatic launches overlap with the kernel before them in the stream: what touches memory comes after this. Each
 /// role calls it when it cannot go on without, so that it finds out about its first tile meanwhile.
 __device__ inline void await_kernel_before() { cudaGridDependencySynchronize(); }
-
-/// Bulk stores of this thread have been performed, not only read their source.
-__device__ inline void await_bulk_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 }  // namespace xstage::kernels

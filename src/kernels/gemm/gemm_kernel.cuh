@@ -56,9 +56,9 @@ __device__ inline void initialise_barriers(const GemmLaunch& launch, std::uint32
 
 /// Reads the number of the call for all roles.
 __device__ inline void enter_call(const GemmLaunch& launch, const GemmPlace& place) {
-  if (launch.world > 1) {
+  if (launch.call.world > 1) {
     GemmContext& context = SharedMemory(launch).context();
-    context.epoch = load_relaxed(epoch_word(launch, place));
+    context.epoch = call_of(launch, place).epoch();
     store_release_shared(&context.epoch_known, 1U);
   }
 }
@@ -66,64 +66,50 @@ __device__ inline void enter_call(const GemmLaunch& launch, const GemmPlace& pla
 /// One CTA tells the peers that this rank has entered the call: everything before it in the stream is finished. By a
 /// helper that has nothing to do yet: a release at system scope takes it two microseconds.
 __device__ inline void announce_call(const GemmLaunch& launch, const GemmPlace& place) {
-  if (launch.world == 1 || place.block != 0) {
+  if (launch.call.world == 1 || place.block != 0) {
     return;
   }
-  const std::uint32_t epoch = read_epoch(SharedMemory(launch).context());
-  post_entries(launch, epoch);
+  call_of(launch, place).announce(read_epoch(SharedMemory(launch).context()));
 }
 
-/// One CTA of each rank: everything that peers store here in this call has arrived.
-__device__ inline void await_peers_done(const GemmLaunch& launch, const GemmPlace& place, std::uint32_t epoch) {
-  const GemmContext& context = SharedMemory(launch).context();
-  const auto store_warps = static_cast<std::uint32_t>(2 * place.blocks);
-  for_each_peer(launch, [&](std::int32_t peer) {
-    wait_at_least(context.waits, {WaitSite::peer_done, peer, 0, epoch},
-                  own_signal(launch, SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(peer)),
-                  epoch * store_warps);
-  });
-}
-
-/// A rank that came when the others had given up may have waited for nothing; it must not take its results for good.
+/// Whether peers or the own copy engine had given up; known when the kernel ends. Where copies run that nothing holds
+/// back (copy_gather.hpp), each CTA looks when its loads have come: what it has read may have been overwritten.
 __device__ inline void report_abort(const GemmLaunch& launch, const GemmPlace& place) {
-  if (launch.world == 1 || place.block != 0) {
-    return;
-  }
-  const GemmContext& context = SharedMemory(launch).context();
-  const std::uint32_t epoch = read_epoch(context);
-  if (load_relaxed(own_signal(launch, SignalPad::abort)) != 0U) {
-    report_expiry(context.waits, {WaitSite::end_of_call, launch.rank, 0, epoch}, 0, 0, 0, true);
+  if (launch.call.world > 1 && (place.block == 0 || launch.waits_sent != 0)) {
+    call_of(launch, place).report_abort(read_epoch(SharedMemory(launch).context()));
   }
 }
 
 /// What one CTA of the rank waits for, so that the end of its kernel is the end of the call.
-__device__ inline void await_end_of_call(const GemmLaunch& launch, const GemmPlace& place, std::uint32_t epoch) {
+__device__ inline void await_end_of_call(const GemmLaunch& launch, const CollectiveCall& call, const GemmPlace& place,
+                                         std::uint32_t epoch) {
   if (launch.waits_done != 0 && launch.leaves_early == 0) {
-    await_peers_done(launch, place, epoch);
+    call.await_peers_done(epoch, static_cast<std::uint32_t>(store_warps * place.blocks));
   }
   if (launch.waits_sent != 0) {
-    wait_at_least(SharedMemory(launch).context().waits, {WaitSite::copies_sent, launch.rank, 0, epoch},
-                  own_signal(launch, SignalPad::sent), epoch);
+    wait_at_least(call.waits(), {WaitSite::copies_sent, launch.call.rank, 0, epoch}, call.own_signal(CallPad::sent),
+                  epoch);
   }
 }
 
 /// Opens the next call for this CTA. No host work and no reset kernel: graphs replay it (design rule 8).
 __device__ inline void leave_call(const GemmLaunch& launch, const GemmPlace& place) {
-  if (launch.world == 1) {
+  if (launch.call.world == 1) {
     return;
   }
+  const CollectiveCall call = call_of(launch, place);
   const std::uint32_t epoch = read_epoch(SharedMemory(launch).context());
   if (place.block == 0 && (launch.waits_done != 0 || launch.waits_sent != 0)) {
-    await_end_of_call(launch, place, epoch);
-    report_abort(launch, place);  // once more: who waits to the end must not miss what came meanwhile
+    await_end_of_call(launch, call, place, epoch);
+    call.report_abort(epoch);  // once more: who waits to the end must not miss what came meanwhile
   }
-  store_relaxed(epoch_word(launch, place), epoch + 1U);
+  call.open_next(epoch);
 }
 
 /// Reads the number of the call on the way: the first piece is loaded meanwhile.
 template <class Probe>
 __device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& place) {
-  if (launch.gather.push == 0 || launch.world == 1) {
+  if (launch.gather.push == 0 || launch.call.world == 1) {
     enter_call(launch, place);
     return;
   }
@@ -136,7 +122,7 @@ __device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& pla
 /// A store warp that pushes before its first tile is multiplied.
 template <class Probe>
 __device__ inline void help_to_push(const GemmLaunch& launch, const GemmPlace& place) {
-  if (launch.gather.push == 0 || launch.world == 1 || launch.gather.push_warps < 2) {
+  if (launch.gather.push == 0 || launch.call.world == 1 || launch.gather.push_warps < 2) {
     return;
   }
   PushWarp<Probe> push(launch, place, 1, SpanRole::store_first);
@@ -170,17 +156,6 @@ __device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& pla
   }
 }
 
-__device__ inline WaitContext wait_context(const GemmLaunch& launch) {
-  WaitContext waits;
-  waits.report = launch.report;
-  waits.time_out_ns = launch.time_out_ns;
-  waits.rank = launch.rank;
-  waits.world = launch.world;
-  waits.signals = launch.signals;
-  waits.abort_word = SignalPad::abort;
-  return waits;
-}
-
 // A CTA starts with 168 registers a thread; what the multiplying warpgroups take, the helpers must have given back, or
 // setmaxnreg waits for ever. Between too few for the widest tile's accumulators and too few for the helpers lies 216 /
 // 72: 224 / 56 and 208 / 88 spill.
@@ -209,7 +184,7 @@ __device__ inline void set_up(const GemmLaunch& launch, std::int32_t block, std:
     cute::prefetch_tma_descriptor(&launch.output[0]);
   } else if (warp == context_warp) {
     const SharedMemory shared(launch);
-    shared.context() = {wait_context(launch), 0, 0, 0, 0};
+    shared.context() = {0, 0, 0, 0};
     Probe::start_all(launch.probe, shared.probes(), block);
   }
   initialise_barriers(launch, warp);
@@ -257,7 +232,15 @@ template <int TileColumns, bool Transforms, class Probe>
 __global__ void __launch_bounds__(gemm_threads, 1) gemm_virtual_kernel(const GemmLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
   const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
-  run_rank<TileColumns, Transforms, Probe>(launches[block / blocks], block % blocks, blocks);
+  const GemmLaunch& launch = launches[block / blocks];
+  if (threadIdx.x == 0) {
+    fence_tensor_map(&launch.a);
+    fence_tensor_map(&launch.b);
+    fence_tensor_map(&launch.push_input);
+    fence_tensor_maps(launch.output, max_world);
+  }
+  __syncthreads();
+  run_rank<TileColumns, Transforms, Probe>(launch, block % blocks, blocks);
 }
 
 }  // namespace xstage::kernels

@@ -14,6 +14,9 @@ inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way
 inline constexpr int behind_rings_bytes = 2048;          // of shared memory for barriers, context and instruments
 inline constexpr int max_stages = 20;
 inline constexpr int max_output_maps = 24;
+inline constexpr unsigned char empty_exchange_byte =
+    0xFF;                              // of slots of the exchange through registers, see exchange.cuh
+inline constexpr int store_warps = 2;  // of a CTA: each posts in a call that it has stored all
 
 /// What is special about one region of the schedule.
 struct GemmRegionTarget {
@@ -33,18 +36,6 @@ struct GemmRegionTarget {
   std::int32_t gather_rank;    // whose rows these are when they arrive in chunks, -1: local
   std::int32_t head_steps;     // bit 0: RMS norm, bit 1: rotary embedding
   std::int32_t norm_row;       // which row of norm_weight
-};
-
-/// Words of one rank's signal pad; all counters of peers stand 128 bytes apart.
-struct SignalPad {
-  static constexpr std::uint32_t line = 32;                          // words
-  static constexpr std::uint32_t entered = 0;                        // [rank]: the call that the rank has entered
-  static constexpr std::uint32_t done = 8 * line;                    // [rank]: store warps that have finished
-  static constexpr std::uint32_t abort = 16 * line;                  // set by whoever gave up
-  static constexpr std::uint32_t sent = 17 * line;                   // copy engine: own transfers have left
-  static constexpr std::uint32_t epochs = 18 * line;                 // [CTA]: number of the call that comes next
-  static constexpr std::uint32_t most_blocks = 512;                  // CTAs of one rank
-  static constexpr std::uint32_t tile_flags = epochs + most_blocks;  // from here: half-tile or chunk flags
 };
 
 /// All-gather: how the rows of a peer arrive.

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "gemm/layout.hpp"
-#include "kernels/collective/arrival_wait.hpp"
+#include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "kernels/common/tensor_map.hpp"
-#include "kernels/common/wait_report_text.hpp"
 #include "kernels/gemm/copy_gather.hpp"
 #include "kernels/gemm/gemm.hpp"
 #include "node/cuda/device_memory.hpp"
+#include "node/cuda/device_setup.hpp"
 #include "xstage/error.hpp"
 #include "xstage/gemm.hpp"
 
@@ -23,12 +23,8 @@ using gemm::Layout;
 using gemm::MatrixShape;
 using gemm::Operands;
 using gemm::Operation;
+using kernels::CallPad;
 using kernels::GemmLaunch;
-using kernels::SignalPad;
-
-// The kernel that waits for arrivals reads the same words.
-static_assert(SignalPad::done == kernels::CallPad::done && SignalPad::abort == kernels::CallPad::abort &&
-              SignalPad::epochs == kernels::CallPad::epochs);
 
 namespace {
 
@@ -48,56 +44,31 @@ void check_pointer(const char* name, const void* pointer, bool needed) {
 
 class Gemm::State {
  public:
-  State(HeapRank& heap, gemm::Problem problem, const Plan& plan, std::chrono::microseconds time_out)
-      : heap_(heap), problem_(std::move(problem)), buffers_(heap) {
-    gemm::check_problem(problem_, heap.world());
-    kernels::require_hopper(heap.device());
-    const int share = kernels::multiprocessors(heap.device());
-    plan_ = gemm::complete_plan(problem_, plan, heap.world(), share);
-    layout_ = gemm::make_layout(problem_, plan_, heap.rank(), heap.world());
-    heap.agree(gemm::statement(problem_, plan_));
-    allocate();
-    fill_constant_parameters(time_out);
-    steps_ = heap.steps();
+  State(HeapRank& heap, const gemm::Problem& problem, const Plan& plan, std::chrono::microseconds time_out)
+      : problem_(checked(problem, heap, time_out)),
+        plan_(agreed_plan(problem, plan, heap)),
+        layout_(gemm::make_layout(problem_, plan_, heap.rank(), heap.world())),
+        call_(heap, gemm::operation_name(problem_.operation), static_cast<std::size_t>(layout_.tile_flags), time_out) {
+    take_buffers();
+    call_.finish_setup();
+    fill_constant_parameters();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-
   ~State() = default;
-
-  void check() const {
-    if (report_.raised()) {
-      throw DeviceError(
-          fmt::format("{}: {}", gemm::operation_name(problem_.operation), kernels::describe(*report_.get())));
-    }
-  }
-
-  /// Every launch of a handle must have as many CTAs: each keeps its own epoch.
-  void fix_blocks(int blocks) {
-    if (blocks_ != 0 && blocks_ != blocks) {
-      throw InputError(
-          fmt::format("this handle has been launched with {} CTAs, now with {}: use launch or launch_together, "
-                      "not both",
-                      blocks_, blocks));
-    }
-    blocks_ = blocks;
-  }
 
   /// Virtual ranks share the multiprocessors: what a plan arranges for one tile a CTA may then be impossible.
   void plan_for_blocks(int blocks) {
     if (blocks < plan_.issuers && plan_.staging_over_ring == 1) {
-      plan_ = gemm::with_own_staging(problem_, plan_, heap_.world());
+      plan_ = gemm::with_own_staging(problem_, plan_, heap().world());
       place_shared_memory();
     }
   }
 
   /// Parameters for these operands; the maps are made anew only when an address changes.
-  const GemmLaunch& prepare(const Operands& operands, Completion completion) {
-    check();
+  const GemmLaunch& prepare(const Operands& operands, int blocks, Completion completion) {
     check_operands(operands);
-    if (!prepared_) {
-      heap_.check_complete(steps_);
-    }
+    call_.prepare(blocks);
     if (!prepared_ || operands.a != operands_.a || operands.b != operands_.b || operands.output != operands_.output) {
       make_operand_maps(operands);
     }
@@ -114,41 +85,33 @@ class Gemm::State {
     return {plan_.tile_columns,
             blocks,
             plan_.cluster_rows * plan_.cluster_columns,
-            static_cast<int>(gemm::shared_layout(problem_, plan_, heap_.world()).bytes),
+            static_cast<int>(gemm::shared_layout(problem_, plan_, heap().world()).bytes),
             layout_.transforms,
             instrumented_};
   }
 
   void restore() {
-    const cuda::CurrentDevice current(heap_.device());
-    cuda::check(cudaDeviceSynchronize(), "waiting for the GPU before a reset");
-    cuda::check(cudaMemset(heap_.local(signals_), 0, signals_.bytes), "clearing signals");
     if (layout_.exchange_bytes > 0) {
-      cuda::check(cudaMemset(heap_.local(exchange_), 0xFF, exchange_.bytes), "emptying the slots of the exchange");
+      cuda::DeviceSetup::of(heap().device())
+          .fill(heap().local(exchange_), kernels::empty_exchange_byte, exchange_.bytes);
     }
-    const std::vector<std::uint32_t> first_epochs(SignalPad::most_blocks, 1U);
-    cuda::check(cudaMemcpy(static_cast<std::uint32_t*>(heap_.local(signals_)) + SignalPad::epochs, first_epochs.data(),
-                           first_epochs.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
-                "setting the first epoch");
-    cuda::check(cudaDeviceSynchronize(), "waiting for the first epoch");
-    report_.clear();
+    call_.restore();
   }
 
-  /// For reset: all ranks must have come to rest before one of them is cleared.
-  void synchronise() const {
-    const cuda::CurrentDevice current(heap_.device());
-    cuda::check(cudaDeviceSynchronize(), "waiting for the GPU");
-  }
+  void check() const { call_.check(); }
+  void synchronise() const { call_.synchronise(); }
+  void launched(int blocks, cudaStream_t stream) { call_.launched(blocks, stream); }
+  void used_on(cudaStream_t stream) { call_.used_on(stream); }
 
   void instrument(const gemm::Instruments& instruments) {
     instrumented_ = instruments.spans != nullptr || instruments.longest_delay_ns != 0;
     launch_.probe = {static_cast<kernels::SpanRecord*>(instruments.spans), instruments.spans_each,
                      instruments.longest_delay_ns, instruments.delay_seed};
-    const cuda::CurrentDevice current(heap_.device());
+    const cuda::CurrentDevice current(heap().device());
     kernels::load_gemm(shape(plan_.issuers));
   }
 
-  [[nodiscard]] HeapRank& heap() const { return heap_; }
+  [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
   /// Null unless the rows of an all-gather go by copy engine.
   [[nodiscard]] kernels::CopyGather* copies() const { return copies_.get(); }
   [[nodiscard]] const Plan& plan() const { return plan_; }
@@ -159,27 +122,13 @@ class Gemm::State {
       throw InputError(fmt::format("{} has no symmetric output {}: it has {}", gemm::operation_name(problem_.operation),
                                    part, outputs_.size()));
     }
-    return heap_.local(outputs_[static_cast<std::size_t>(part)]);
+    return heap().local(outputs_[static_cast<std::size_t>(part)]);
   }
 
-  void await_arrival(CUstream_st* stream) const {
-    check();
-    if (blocks_ == 0) {
-      throw InputError(fmt::format("{}: await_arrival waits for what a launch stores: launch first",
-                                   gemm::operation_name(problem_.operation)));
+  void await_arrival(CUstream_st* stream) {
+    if (layout_.waits_done) {
+      call_.await_arrival(kernels::store_warps, stream);
     }
-    if (!layout_.waits_done) {
-      return;
-    }
-    kernels::CallParameters call{};
-    std::copy_n(launch_.signals, heap_.world(), call.signals);
-    call.report = report_.get();
-    call.time_out_ns = launch_.time_out_ns;
-    call.rank = heap_.rank();
-    call.world = heap_.world();
-    const cuda::CurrentDevice current(heap_.device());
-    constexpr int store_warps = 2;
-    kernels::launch_arrival_wait(call, static_cast<std::uint32_t>(store_warps * blocks_), stream);
   }
 
   [[nodiscard]] TileArrivals arrivals(int part) const {
@@ -190,65 +139,63 @@ class Gemm::State {
     static_cast<void>(output(part));  // there is such a part
     const auto index = static_cast<std::size_t>(part);
     const std::int64_t columns = layout_.symmetric_outputs[index].columns;
-    const std::uint32_t* signals = launch_.signals[heap_.rank()];
-    return {.flags = signals + SignalPad::tile_flags + layout_.part_flags[index],
-            .next_call = signals + SignalPad::epochs,
+    const std::uint32_t* signals = launch_.call.signals[heap().rank()];
+    return {.flags = signals + CallPad::arrivals + layout_.part_flags[index],
+            .next_call = signals + CallPad::epochs,
             .source_flags = layout_.source_flags,
-            .source_rows = gemm::row_range(problem_.m, 0, heap_.world()).count,
+            .source_rows = gemm::row_range(problem_.m, 0, heap().world()).count,
             .column_tiles = static_cast<std::int32_t>((columns + plan_.tile_columns - 1) / plan_.tile_columns),
             .tile_columns = plan_.tile_columns};
   }
 
-  /// Device copy of all virtual ranks' parameters, kept by the first of them.
   const GemmLaunch* upload(const std::vector<GemmLaunch>& launches, cudaStream_t stream) {
-    if (virtual_launches_.bytes() < launches.size() * sizeof(GemmLaunch)) {
-      virtual_launches_ =
-          cuda::DeviceBuffer(heap_.device(), launches.size() * sizeof(GemmLaunch), "parameters of virtual ranks");
-    }
-    cuda::check(cudaMemcpyAsync(virtual_launches_.as<void>(), launches.data(), launches.size() * sizeof(GemmLaunch),
-                                cudaMemcpyHostToDevice, stream),
-                "copying the parameters of virtual ranks");
-    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
-    return virtual_launches_.as<GemmLaunch>();
+    return virtual_parameters_.upload(call_.memory(), launches, stream);
   }
 
  private:
-  SymmetricBuffer take(const char* tag, std::size_t bytes) { return buffers_.take(tag, bytes); }
+  static const gemm::Problem& checked(const gemm::Problem& problem, const HeapRank& heap,
+                                      std::chrono::microseconds time_out) {
+    kernels::check_time_out(time_out);
+    gemm::check_problem(problem, heap.world());
+    kernels::require_hopper(heap.device());
+    return problem;
+  }
 
-  void allocate() {
-    signals_ = take("gemm signals", (SignalPad::tile_flags + static_cast<std::size_t>(layout_.tile_flags)) * 4);
+  /// Before anything is allocated: a rank that differs stays where it was.
+  static Plan agreed_plan(const gemm::Problem& problem, const Plan& plan, HeapRank& heap) {
+    const Plan complete = gemm::complete_plan(problem, plan, heap.world(), kernels::multiprocessors(heap.device()));
+    heap.agree(gemm::statement(problem, complete));
+    return complete;
+  }
+
+  void take_buffers() {
     if (layout_.slots.rows > 0) {
-      slots_ = take("gemm slots",
-                    static_cast<std::size_t>(layout_.slots.rows * layout_.slots.columns * layout_.slot_element_bytes));
+      slots_ = call_.take(
+          "slots", static_cast<std::size_t>(layout_.slots.rows * layout_.slots.columns * layout_.slot_element_bytes));
     }
     if (layout_.exchange_bytes > 0) {
-      exchange_ = take("gemm exchange", static_cast<std::size_t>(layout_.exchange_bytes));
+      exchange_ = call_.take("exchange", static_cast<std::size_t>(layout_.exchange_bytes));
     }
     for (int buffer = 0; buffer < layout_.gather.buffers; ++buffer) {
-      gathered_[static_cast<std::size_t>(buffer)] = take("gemm gathered operand", bytes_of(layout_.gathered));
+      gathered_[static_cast<std::size_t>(buffer)] = call_.take("gathered operand", bytes_of(layout_.gathered));
     }
     for (const MatrixShape& output : layout_.symmetric_outputs) {
-      outputs_.push_back(take("gemm output", bytes_of(output)));
+      outputs_.push_back(call_.take("output", bytes_of(output)));
     }
   }
 
-  void fill_constant_parameters(std::chrono::microseconds time_out) {
-    const cuda::CurrentDevice current(heap_.device());
-    const PeerView signals = heap_.view(signals_);
-    for (int rank = 0; rank < heap_.world(); ++rank) {
-      launch_.signals[rank] = reinterpret_cast<std::uint32_t*>(signals.base[rank]);
-    }
+  void fill_constant_parameters() {
+    const cuda::CurrentDevice current(heap().device());
+    launch_.call = call_.parameters();
     if (layout_.exchange_bytes > 0) {
-      const PeerView exchange = heap_.view(exchange_);
-      std::copy_n(exchange.base, heap_.world(), launch_.exchange);
+      const PeerView exchange = heap().view(exchange_);
+      std::copy_n(exchange.base, heap().world(), launch_.exchange);
       launch_.exchange_half_tiles = static_cast<std::int32_t>(layout_.exchange_half_tiles);
     }
     launch_.schedule = layout_.schedule;
     launch_.plain = layout_.plain ? 1 : 0;
     std::copy(layout_.targets.begin(), layout_.targets.end(), launch_.target);
     launch_.gather = layout_.gather;
-    launch_.rank = heap_.rank();
-    launch_.world = heap_.world();
     launch_.depth_blocks =
         static_cast<std::int32_t>((layout_.a.columns + kernels::gemm_tile_depth - 1) / kernels::gemm_tile_depth);
     launch_.staging = plan_.staging_chunks;
@@ -262,8 +209,7 @@ class Gemm::State {
     launch_.slot_rows = static_cast<std::int32_t>(layout_.slot_rows);
     launch_.own_rows = static_cast<std::int32_t>(layout_.a.rows);
     launch_.waits_done = layout_.waits_done ? 1 : 0;
-    launch_.time_out_ns = static_cast<std::uint64_t>(time_out.count()) * 1000;
-    launch_.report = report_.get();
+    launch_.heap_outputs = static_cast<std::int32_t>(layout_.outputs.size());
     launch_.epilogue.activation = static_cast<kernels::GemmActivation>(problem_.activation);
     launch_.epilogue.gated = problem_.gated ? 1 : 0;
     launch_.epilogue.norm_epsilon = problem_.norm_epsilon;
@@ -271,18 +217,17 @@ class Gemm::State {
     launch_.epilogue.positions = static_cast<std::int32_t>(problem_.m);
     if (problem_.operation == Operation::all_to_all) {
       launch_.epilogue.position_begin =
-          static_cast<std::int32_t>(gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin);
+          static_cast<std::int32_t>(gemm::row_range(problem_.m, heap().rank(), heap().world()).begin);
     }
     make_heap_maps();
     make_copy_gather();
     kernels::load_gemm(shape(plan_.issuers));
-    kernels::load_arrival_wait();
     restore();
   }
 
   /// See SharedMemory in gemm_context.cuh.
   void place_shared_memory() {
-    const gemm::SharedLayout shared = gemm::shared_layout(problem_, plan_, heap_.world());
+    const gemm::SharedLayout shared = gemm::shared_layout(problem_, plan_, heap().world());
     launch_.stages = plan_.stages;
     launch_.stage_bytes = static_cast<std::int32_t>(shared.stage_bytes);
     launch_.stage_blocks = plan_.stage_blocks;
@@ -294,7 +239,7 @@ class Gemm::State {
     launch_.push_offset = static_cast<std::int32_t>(shared.push_offset);
     launch_.barriers_offset = static_cast<std::int32_t>(shared.barriers_offset);
     launch_.staging_over_ring = plan_.staging_over_ring;
-    launch_.warpgroups = gemm::multiplying_warpgroups(problem_, heap_.world());
+    launch_.warpgroups = gemm::multiplying_warpgroups(problem_, heap().world());
     launch_.load_bytes =
         ((plan_.cluster_columns > 1 ? kernels::gemm_tile_rows : rows_of_a_load()) + plan_.tile_columns) *
         kernels::gemm_tile_depth * 2 * plan_.stage_blocks;
@@ -318,10 +263,10 @@ class Gemm::State {
   [[nodiscard]] char* destination(const gemm::OutputTarget& target) const {
     const SymmetricBuffer& buffer =
         target.place == gemm::Place::slot ? slots_ : outputs_[static_cast<std::size_t>(target.part)];
-    return heap_.view(buffer).base[target.rank];
+    return heap().view(buffer).base[target.rank];
   }
 
-  [[nodiscard]] int rows_of_a_load() const { return gemm::rows_of_a_load(problem_, plan_, heap_.world()); }
+  [[nodiscard]] int rows_of_a_load() const { return gemm::rows_of_a_load(problem_, plan_, heap().world()); }
   [[nodiscard]] int rows_of_b_load() const {
     return plan_.cluster_rows > 1 ? plan_.tile_columns / 2 : plan_.tile_columns;
   }
@@ -372,58 +317,53 @@ class Gemm::State {
     using kernels::matrix_map;
     kernels::HeapMaps maps{};
     if (layout_.slots.rows > 0) {
-      maps.slots = slot_map(heap_.local(slots_), layout_.slots.rows, layout_.slot_columns, 64);
+      maps.slots = slot_map(heap().local(slots_), layout_.slots.rows, layout_.slot_columns, 64);
     }
     for (std::size_t index = 0; index < layout_.outputs.size(); ++index) {
       maps.output[index] = output_map(index);
     }
-    const std::int64_t first = gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin;
+    const std::int64_t first = gemm::row_range(problem_.m, heap().rank(), heap().world()).begin;
     const std::int64_t shard = layout_.a.rows > 0 ? first * problem_.k * static_cast<std::int64_t>(element_bytes) : 0;
     for (int buffer = 0; buffer < layout_.gather.buffers; ++buffer) {
-      const PeerView view = heap_.view(gathered_[static_cast<std::size_t>(buffer)]);
+      const PeerView view = heap().view(gathered_[static_cast<std::size_t>(buffer)]);
       maps.gathered[buffer] =
-          matrix_map(view.base[heap_.rank()], layout_.gathered.rows, layout_.gathered.columns, rows_of_a_load());
-      for (int rank = 0; rank < heap_.world(); ++rank) {
+          matrix_map(view.base[heap().rank()], layout_.gathered.rows, layout_.gathered.columns, rows_of_a_load());
+      for (int rank = 0; rank < heap().world(); ++rank) {
         maps.gather_output[buffer][rank] =
             matrix_map(view.base[rank] + shard, layout_.a.rows, problem_.k, kernels::push_rows);
       }
     }
-    heap_maps_ = cuda::DeviceBuffer(heap_.device(), sizeof(maps), "tensor maps");
-    cuda::check(cudaMemcpy(heap_maps_.as<void>(), &maps, sizeof(maps), cudaMemcpyHostToDevice), "copying tensor maps");
-    launch_.heap = heap_maps_.as<kernels::HeapMaps>();
+    auto* there = call_.memory().take<kernels::HeapMaps>(1, "tensor maps");
+    cuda::DeviceSetup& setup = cuda::DeviceSetup::of(heap().device());
+    setup.copy(there, &maps, sizeof(maps));
+    setup.wait();
+    launch_.heap = there;
   }
 
   void make_copy_gather() {
     if (layout_.gather.buffers == 0 || layout_.gather.push != 0) {
       return;
     }
-    const kernels::CopyGatherShape shape{layout_.a.rows, gemm::row_range(problem_.m, heap_.rank(), heap_.world()).begin,
-                                         problem_.k, layout_.gather};
-    copies_ =
-        std::make_unique<kernels::CopyGather>(heap_.device(), shape, heap_.view(gathered_[0]), heap_.view(signals_));
+    const kernels::CopyGatherShape shape{
+        layout_.a.rows, gemm::row_range(problem_.m, heap().rank(), heap().world()).begin, problem_.k, layout_.gather};
+    copies_ = std::make_unique<kernels::CopyGather>(heap().device(), shape, heap().view(gathered_[0]), launch_.call);
     launch_.waits_sent = 1;
   }
 
-  HeapRank& heap_;
   gemm::Problem problem_;
   Plan plan_;
   Layout layout_;
-  std::size_t steps_ = 0;
-  kernels::HeapBuffers buffers_;
-  SymmetricBuffer signals_{};
+  kernels::CollectiveHandle call_;
   SymmetricBuffer slots_{};
   SymmetricBuffer exchange_{};
   std::array<SymmetricBuffer, 2> gathered_{};
   std::vector<SymmetricBuffer> outputs_;
-  kernels::PinnedReport report_;
   GemmLaunch launch_{};
   Operands operands_;
-  cuda::DeviceBuffer heap_maps_;
-  cuda::DeviceBuffer virtual_launches_;
+  kernels::VirtualParameters virtual_parameters_;
   std::unique_ptr<kernels::CopyGather> copies_;
   bool prepared_ = false;
   bool instrumented_ = false;
-  int blocks_ = 0;
 };
 
 Gemm::Gemm(HeapRank& heap, const gemm::Problem& problem, const Plan& plan, std::chrono::microseconds time_out)
@@ -433,14 +373,15 @@ Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 Gemm::~Gemm() = default;
 
 void Gemm::launch(const Operands& operands, CUstream_st* stream, Completion completion) {
-  const GemmLaunch& launch = state_->prepare(operands, completion);
-  state_->fix_blocks(issuers());
+  const GemmLaunch& launch = state_->prepare(operands, issuers(), completion);
   const cuda::CurrentDevice current(state_->heap().device());
   kernels::CopyGather* copies = state_->copies();
   if (copies != nullptr) {
     copies->start(launch, operands.a, stream);
+    state_->used_on(stream);  // also when the launch fails
   }
   kernels::launch_gemm(launch, state_->shape(issuers()), stream);
+  state_->launched(issuers(), stream);
   if (copies != nullptr) {
     copies->join(stream);
   }
@@ -448,11 +389,8 @@ void Gemm::launch(const Operands& operands, CUstream_st* stream, Completion comp
 
 void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operands> operands, CUstream_st* stream,
                            Completion completion) {
-  if (ranks.empty() || ranks.size() != operands.size() ||
-      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
-    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
-                                 ranks.size(), operands.size()));
-  }
+  kernels::check_common_launch(ranks, operands.size(),
+                               [](const Gemm& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const cuda::CurrentDevice current(first.heap().device());
   // All ranks share the multiprocessors: each gets its part, in whole clusters.
@@ -466,12 +404,15 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
     if (state.copies() != nullptr) {
       throw InputError("virtual ranks gather by push only: copies would need a launch for each rank");
     }
-    state.fix_blocks(blocks);
+    const GemmLaunch& launch = state.prepare(operands[rank], blocks, completion);
     state.plan_for_blocks(blocks);
-    launches.push_back(state.prepare(operands[rank], completion));
+    launches.push_back(launch);
   }
   const kernels::GemmLaunchShape shape = first.shape(blocks);
   kernels::launch_virtual_gemm(first.upload(launches, stream), first.heap().world(), shape, stream);
+  for (Gemm* const rank : ranks) {
+    rank->state_->launched(blocks, stream);
+  }
 }
 
 void Gemm::await_arrival(CUstream_st* stream) const { state_->await_arrival(stream); }

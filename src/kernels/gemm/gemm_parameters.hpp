@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/collective/call_parameters.hpp"
 #include "kernels/common/span_record.hpp"
-#include "kernels/common/wait_report.hpp"
 #include "kernels/gemm/gemm_layout.hpp"
 #include "schedule/gemm_schedule.hpp"
 #include "xstage/peer_view.hpp"
@@ -43,8 +43,6 @@ struct GemmLaunch {
   CUtensorMap push_input;         // [rows, k] the own shard, in boxes of a pushed piece
   CUtensorMap output[max_world];  // [rows, columns] each region of the caller's own matrix
   const HeapMaps* heap;
-  std::int32_t rank;
-  std::int32_t world;
   std::int32_t depth_blocks;  // k-blocks of a tile
   std::int32_t stages;
   std::int32_t staging;     // chunks of 64 x 64 bf16 that each warpgroup may have under way
@@ -67,6 +65,7 @@ struct GemmLaunch {
   std::int32_t staging_offset;   // in shared memory, behind the operand ring: see gemm_context.cuh
   std::int32_t push_offset;      // pieces of a pushed shard
   std::int32_t barriers_offset;  // and behind them what roles share
+  std::int32_t heap_outputs;     // maps in HeapMaps::output
   std::int32_t slot_rows;        // rows from one source's slot to the next
   std::int32_t own_rows;
   std::int32_t waits_done;    // 1: results arrive here from peers; the call ends when all have
@@ -78,11 +77,9 @@ struct GemmLaunch {
   GemmEpilogue epilogue;
   GatherParameters gather;
 
-  std::uint32_t* signals[max_world];  // signal pad of every rank
-  char* exchange[max_world];          // slots of the exchange through registers, see exchange.cuh
-  std::int32_t exchange_half_tiles;   // of one source
-  std::uint64_t time_out_ns;
-  WaitReport* report;
+  CallParameters call;
+  char* exchange[max_world];         // slots of the exchange through registers, see exchange.cuh
+  std::int32_t exchange_half_tiles;  // of one source
   ProbeParameters probe;
 };
 

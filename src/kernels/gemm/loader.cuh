@@ -32,8 +32,8 @@ __device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContex
   const auto index = static_cast<std::uint32_t>(chunk_flag(launch, target, tile, depth_chunk));
   const std::uint32_t arrivals = chunk_arrivals(launch, launch.schedule.region(tile.region).rows,
                                                 tile.row / launch.gather.chunk_rows, depth_chunk);
-  wait_at_least(context.waits, {WaitSite::gathered_chunk, target.gather_rank, index, epoch},
-                own_signal(launch, SignalPad::tile_flags + index), epoch * arrivals);
+  wait_at_least(wait_context(launch.call), {WaitSite::gathered_chunk, target.gather_rank, index, epoch},
+                own_signal(launch, CallPad::arrivals + index), epoch * arrivals);
   fence_async_proxy();
 }
 
@@ -47,7 +47,7 @@ __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const G
   const std::int32_t shard_rows = launch.schedule.region(tile.region).rows;
   const std::int32_t row_chunk = tile.row / gather.chunk_rows;
   const std::int32_t index = chunk_flag(launch, target, tile, depth_chunk);
-  const std::uint32_t* flags = own_signal(launch, SignalPad::tile_flags + static_cast<std::uint32_t>(index));
+  const std::uint32_t* flags = own_signal(launch, CallPad::arrivals + static_cast<std::uint32_t>(index));
   std::uint32_t seen[ahead];
 #pragma unroll
   for (int chunk = 0; chunk < ahead; ++chunk) {
@@ -232,7 +232,7 @@ class Loader {
         await_kernel_before();
       }
       if (target.a_map != 0) {
-        operands.a = &launch_.heap->gathered[gather_buffer(launch_, read_epoch(shared_.context()))];
+        operands.a = gathered();
       }
       if (gate.begin_tile(target, tile, number == 0)) {
         load_arriving_tile(operands, gate, target, tile);
@@ -245,6 +245,16 @@ class Loader {
   }
 
  private:
+  /// The operand of this call that peers' rows arrive in.
+  [[nodiscard]] __device__ const CUtensorMap* gathered() {
+    const CUtensorMap* map = &launch_.heap->gathered[gather_buffer(launch_, read_epoch(shared_.context()))];
+    if (!gathers_) {
+      fence_tensor_map(map);
+      gathers_ = true;
+    }
+    return map;
+  }
+
   __device__ void load_stage(const TileOperands& operands, std::int32_t number) {
     ring_.empty[position_.index].wait(position_.parity ^ 1U);
     probe_.delay();
@@ -288,6 +298,7 @@ class Loader {
   const std::int32_t tile_stages_;
   Probe probe_;
   RingPosition position_;
+  bool gathers_ = false;
 };
 
 }  // namespace xstage::kernels

@@ -96,6 +96,7 @@ class MultiplyWarpgroup {
     if constexpr (TileColumns < 256) {  // few rows have narrow tiles
       if (target.exchange != 0) {
         exchange_registers(accumulator, tile);
+        __syncwarp();  // each lane has polled for itself, and stmatrix takes them all
         return;
       }
     }
@@ -176,8 +177,8 @@ class MultiplyWarpgroup {
     round_to_bf16(accumulator);
     float sum[accumulators] = {};
 #pragma unroll 1
-    for (std::int32_t rank = 0; rank < launch_.world; ++rank) {
-      if (rank == launch_.rank) {
+    for (std::int32_t rank = 0; rank < launch_.call.world; ++rank) {
+      if (rank == launch_.call.rank) {
 #pragma unroll
         for (int value = 0; value < static_cast<int>(accumulators); ++value) {
           sum[value] += accumulator[value];
@@ -223,9 +224,9 @@ class MultiplyWarpgroup {
     for (int index = 0; index < static_cast<int>(accumulators) / values_each; ++index) {
       float* values = accumulator + index * values_each;
       std::int32_t rank = 0;
-      if (launch_.rank >= 2) {
+      if (launch_.call.rank >= 2) {
         float before[values_each] = {};
-        for (; rank < launch_.rank; ++rank) {
+        for (; rank < launch_.call.rank; ++rank) {
           add_next_partial<Wide>(before);
         }
 #pragma unroll
@@ -234,8 +235,8 @@ class MultiplyWarpgroup {
         }
         ++rank;
       }
-      for (; rank < launch_.world; ++rank) {
-        if (rank != launch_.rank) {
+      for (; rank < launch_.call.world; ++rank) {
+        if (rank != launch_.call.rank) {
           add_next_partial<Wide>(values);
         }
       }

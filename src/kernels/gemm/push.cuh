@@ -67,7 +67,8 @@ class PushWarp {
   /// A warp that pushes alone counts its first piece at once, since a peer may wait for it, and further ones in pairs.
   __device__ void run() {
     epoch_ = read_epoch(context_);
-    if (!await_peers_entry(launch_, context_, epoch_, launch_.gather.buffers == 2 ? 1U : 0U)) {
+    fence_tensor_maps(launch_.heap->gather_output[gather_buffer(launch_, epoch_)], launch_.call.world);
+    if (!call_of(launch_, place_).await_peers(epoch_, launch_.gather.buffers == 2 ? 1U : 0U)) {
       await_first_load();
       return;
     }
@@ -169,8 +170,8 @@ class PushWarp {
   __device__ void send(const PushPiece& piece) {
     const CUtensorMap* outputs = launch_.heap->gather_output[gather_buffer(launch_, epoch_)];
     probe_.delay();
-    for (std::int32_t step = 1; step < launch_.world; ++step) {
-      const std::int32_t peer = (launch_.rank + step) % launch_.world;
+    for (std::int32_t step = 1; step < launch_.call.world; ++step) {
+      const std::int32_t peer = (launch_.call.rank + step) % launch_.call.world;
       cute::SM90_TMA_STORE_2D::copy(&outputs[peer], shared_.piece(slot()), piece.depth, piece.row);
     }
     cute::tma_store_arrive();
@@ -179,9 +180,9 @@ class PushWarp {
   /// All peers have a piece of this chunk.
   __device__ void count(std::int32_t chunk) {
     const GatherParameters& gather = launch_.gather;
-    const auto flag = static_cast<std::uint32_t>(launch_.rank * gather.row_chunks * gather.depth_chunks + chunk);
-    for (std::int32_t step = 1; step < launch_.world; ++step) {
-      add_relaxed(launch_.signals[(launch_.rank + step) % launch_.world] + SignalPad::tile_flags + flag, 1U);
+    const auto flag = static_cast<std::uint32_t>(launch_.call.rank * gather.row_chunks * gather.depth_chunks + chunk);
+    for (std::int32_t step = 1; step < launch_.call.world; ++step) {
+      add_relaxed(launch_.call.signals[(launch_.call.rank + step) % launch_.call.world] + CallPad::arrivals + flag, 1U);
     }
   }
 

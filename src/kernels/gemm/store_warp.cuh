@@ -21,9 +21,10 @@ class StoreWarp {
         probe_(shared_.probes(), half == 0 ? SpanRole::store_first : SpanRole::store_second) {}
 
   __device__ void run() {
-    if (launch_.world > 1) {
+    if (launch_.call.world > 1) {
       epoch_ = read_epoch(context_);
     }
+    fence_heap_maps();
     const std::int32_t tiles = half_ < launch_.warpgroups ? launch_.schedule.cluster_tiles() : 0;
     for (std::int32_t index = place_.cluster; index < tiles; index += place_.clusters) {
       const schedule::GemmTile tile = launch_.schedule.tile(index, place_.rank_in_cluster);
@@ -33,11 +34,11 @@ class StoreWarp {
         watch_arrivals(tile, target);
       }
       if (!entered_ && (target.signal_rank >= 0 || target.output_copies > 1)) {
-        gave_up_ = !await_peers_entry(launch_, context_, epoch_, 0);
+        gave_up_ = !call_of(launch_, place_).await_peers(epoch_);
         entered_ = true;
       }
       if (half_ == 0 && target.exchange != 0 && context_.may_exchange == 0U) {
-        const bool emptied = await_peers_entry(launch_, context_, epoch_, 1);
+        const bool emptied = call_of(launch_, place_).await_peers(epoch_, 1);
         store_release_shared(&context_.may_exchange, emptied ? 1U : 2U);
       }
       move_tile(tile, target);
@@ -49,6 +50,14 @@ class StoreWarp {
   static constexpr int chunks = TileColumns / chunk_columns;
 
   __device__ char* chunk(std::int32_t index) { return shared_.chunk(half_, index); }
+
+  /// While the first tile is multiplied.
+  __device__ void fence_heap_maps() const {
+    if (launch_.heap_outputs > 0) {
+      fence_tensor_maps(launch_.heap->output, launch_.heap_outputs);
+      fence_tensor_map(&launch_.heap->slots);
+    }
+  }
 
   /// For the loader, whose ring has no microsecond to spare for looking at flags: the chunks of the first tile's rows.
   __device__ void watch_arrivals(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
@@ -199,7 +208,7 @@ class StoreWarp {
   __device__ void load_partial(const schedule::GemmTile& tile, std::int32_t column, std::int32_t peer) {
     constexpr auto once = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
     shared_.barriers().vacant[half_][used_.index].wait(used_.parity ^ 1U);
-    const std::int32_t slot = peer < launch_.rank ? peer : peer - 1;  // none for the own partial sums
+    const std::int32_t slot = peer < launch_.call.rank ? peer : peer - 1;  // none for the own partial sums
     TransactionBarrier& loaded = shared_.barriers().loaded[half_][used_.index];
     loaded.arrive_and_expect_tx(chunk_bytes);
     cute::SM90_TMA_LOAD_2D::copy(&launch_.heap->slots, reinterpret_cast<std::uint64_t*>(&loaded), once,
@@ -219,8 +228,8 @@ class StoreWarp {
     const std::uint32_t flag = half_tile(launch_.schedule, tile, half_);
     for_each_peer(launch_, [&](std::int32_t peer) {
       const std::uint32_t index = static_cast<std::uint32_t>(peer) * flags_each + flag;
-      gave_up_ = !wait_at_least(context_.waits, {WaitSite::partial_tile, peer, index, epoch_},
-                                own_signal(launch_, SignalPad::tile_flags + index), epoch_) ||
+      gave_up_ = !wait_at_least(wait_context(launch_.call), {WaitSite::partial_tile, peer, index, epoch_},
+                                own_signal(launch_, CallPad::arrivals + index), epoch_) ||
                  gave_up_;
     });
     fence_async_proxy();
@@ -251,7 +260,7 @@ class StoreWarp {
     }
     probe_.delay();
     std::uint32_t* flag =
-        launch_.signals[rank] + SignalPad::tile_flags + target.signal_begin + half_tile(launch_.schedule, tile, half_);
+        launch_.call.signals[rank] + CallPad::arrivals + target.signal_begin + half_tile(launch_.schedule, tile, half_);
     store_relaxed(flag, epoch_);
   }
 
@@ -263,10 +272,7 @@ class StoreWarp {
     await_bulk_stores();
     fence_async_proxy();
     fence_release();
-    for_each_peer(launch_, [&](std::int32_t peer) {
-      add_relaxed(launch_.signals[peer] + SignalPad::done + SignalPad::line * static_cast<std::uint32_t>(launch_.rank),
-                  1U);
-    });
+    call_of(launch_, place_).post_done();
   }
 
   const GemmLaunch& launch_;

@@ -2,6 +2,7 @@
 
 #include "kernels/moe/combine.hpp"
 
+#include "kernels/common/launch.hpp"
 #include "kernels/moe/combine_kernel.cuh"
 #include "kernels/moe/moe_exchange_launch.hpp"
 
@@ -9,8 +10,9 @@ namespace xstage::kernels {
 
 namespace {
 
-moe_exchange::LaunchShape shape_of(const CombineLaunch& launch, int blocks, bool cooperative) {
-  return {blocks, combine_threads, CombineLayout::of(launch).bytes, cooperative};
+LaunchShape shape_of(const CombineLaunch& launch, int blocks, Start start) {
+  return {static_cast<unsigned>(blocks), combine_threads, CombineLayout::of(launch).bytes, SharedMemoryUse::all_of_l1,
+          start};
 }
 
 }  // namespace
@@ -55,23 +57,23 @@ void plan_combine(CombineLaunch& launch, const CombineTuning& tuning) {
 int combine_shared_bytes(const CombineLaunch& launch) { return CombineLayout::of(launch).bytes; }
 
 void load_combine() {
-  moe_exchange::allow_shared_memory(combine_kernel<NoMoeDelay>, "combine");
-  moe_exchange::allow_shared_memory(combine_virtual_kernel<NoMoeDelay>, "combine");
-  moe_exchange::allow_shared_memory(combine_kernel<RandomMoeDelay>, "combine");
-  moe_exchange::allow_shared_memory(combine_virtual_kernel<RandomMoeDelay>, "combine");
+  load_kernel(combine_kernel<NoMoeDelay>, SharedMemoryUse::all_of_l1, "combine");
+  load_kernel(combine_virtual_kernel<NoMoeDelay>, SharedMemoryUse::all_of_l1, "combine");
+  load_kernel(combine_kernel<RandomMoeDelay>, SharedMemoryUse::all_of_l1, "combine");
+  load_kernel(combine_virtual_kernel<RandomMoeDelay>, SharedMemoryUse::all_of_l1, "combine");
 }
 
 void launch_combine(const CombineLaunch& launch, int blocks, cudaStream_t stream) {
   auto* kernel = launch.delays.longest_ns == 0 ? combine_kernel<NoMoeDelay> : combine_kernel<RandomMoeDelay>;
-  moe_exchange::enqueue(kernel, shape_of(launch, blocks, false), stream, "combine", launch);
+  launch_kernel(kernel, shape_of(launch, blocks, Start::overlapping), stream, "combine", launch);
 }
 
 void launch_virtual_combine(const CombineLaunch* launches, const CombineLaunch& first, int ranks, int blocks,
                             cudaStream_t stream) {
   auto* kernel =
       first.delays.longest_ns == 0 ? combine_virtual_kernel<NoMoeDelay> : combine_virtual_kernel<RandomMoeDelay>;
-  moe_exchange::enqueue(kernel, shape_of(first, blocks * ranks, true), stream, "combine", launches,
-                        static_cast<std::int32_t>(ranks));
+  launch_kernel(kernel, shape_of(first, blocks * ranks, Start::together), stream, "combine of virtual ranks", launches,
+                ranks);
 }
 
 }  // namespace xstage::kernels

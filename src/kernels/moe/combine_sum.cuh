@@ -65,7 +65,7 @@ class CombineSum {
                                            std::uint32_t expected) const {
     const std::uint32_t flag = MoeExchangePad::flag(rank, block_, blocks_, sender);
     const std::uint32_t word = MoeExchangePad::combine_flags(exchange_.call.world, blocks_) + flag;
-    return wait_at_least(call_.waits(), {MoeWaitSite::returned_rows, rank, flag, epoch}, call_.own_signal(word),
+    return wait_at_least(call_.waits(), {WaitSite::returned_rows, rank, flag, epoch}, call_.own_signal(word),
                          expected);
   }
 

@@ -2,6 +2,7 @@
 
 #include "kernels/moe/dispatch.hpp"
 
+#include "kernels/common/launch.hpp"
 #include "kernels/moe/dispatch_kernel.cuh"
 #include "kernels/moe/moe_exchange_launch.hpp"
 
@@ -9,8 +10,9 @@ namespace xstage::kernels {
 
 namespace {
 
-moe_exchange::LaunchShape shape_of(const DispatchLaunch& launch, int blocks, bool cooperative) {
-  return {blocks, dispatch_threads, DispatchLayout::of(launch).bytes, cooperative};
+LaunchShape shape_of(const DispatchLaunch& launch, int blocks, Start start) {
+  return {static_cast<unsigned>(blocks), dispatch_threads, DispatchLayout::of(launch).bytes, SharedMemoryUse::all_of_l1,
+          start};
 }
 
 }  // namespace
@@ -40,23 +42,23 @@ void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning) {
 int dispatch_shared_bytes(const DispatchLaunch& launch) { return DispatchLayout::of(launch).bytes; }
 
 void load_dispatch() {
-  moe_exchange::allow_shared_memory(dispatch_kernel<NoMoeDelay>, "dispatch");
-  moe_exchange::allow_shared_memory(dispatch_virtual_kernel<NoMoeDelay>, "dispatch");
-  moe_exchange::allow_shared_memory(dispatch_kernel<RandomMoeDelay>, "dispatch");
-  moe_exchange::allow_shared_memory(dispatch_virtual_kernel<RandomMoeDelay>, "dispatch");
+  load_kernel(dispatch_kernel<NoMoeDelay>, SharedMemoryUse::all_of_l1, "dispatch");
+  load_kernel(dispatch_virtual_kernel<NoMoeDelay>, SharedMemoryUse::all_of_l1, "dispatch");
+  load_kernel(dispatch_kernel<RandomMoeDelay>, SharedMemoryUse::all_of_l1, "dispatch");
+  load_kernel(dispatch_virtual_kernel<RandomMoeDelay>, SharedMemoryUse::all_of_l1, "dispatch");
 }
 
 void launch_dispatch(const DispatchLaunch& launch, int blocks, cudaStream_t stream) {
   auto* kernel = launch.delays.longest_ns == 0 ? dispatch_kernel<NoMoeDelay> : dispatch_kernel<RandomMoeDelay>;
-  moe_exchange::enqueue(kernel, shape_of(launch, blocks, false), stream, "dispatch", launch);
+  launch_kernel(kernel, shape_of(launch, blocks, Start::overlapping), stream, "dispatch", launch);
 }
 
 void launch_virtual_dispatch(const DispatchLaunch* launches, const DispatchLaunch& first, int ranks, int blocks,
                              cudaStream_t stream) {
   auto* kernel =
       first.delays.longest_ns == 0 ? dispatch_virtual_kernel<NoMoeDelay> : dispatch_virtual_kernel<RandomMoeDelay>;
-  moe_exchange::enqueue(kernel, shape_of(first, blocks * ranks, true), stream, "dispatch", launches,
-                        static_cast<std::int32_t>(ranks));
+  launch_kernel(kernel, shape_of(first, blocks * ranks, Start::together), stream, "dispatch of virtual ranks", launches,
+                ranks);
 }
 
 }  // namespace xstage::kernels

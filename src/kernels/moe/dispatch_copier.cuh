@@ -140,7 +140,7 @@ class DispatchCopier {
         needed + static_cast<std::uint32_t>(__reduce_min_sync(0xFFFFFFFFU, static_cast<std::int32_t>(seen - needed)));
     bool arrived = true;
     if (!reached(seen, needed)) {
-      arrived = wait_at_least(call_.waits(), {MoeWaitSite::sent_tokens, source, flag, epoch_}, word, needed);
+      arrived = wait_at_least(call_.waits(), {WaitSite::sent_tokens, source, flag, epoch_}, word, needed);
       seen = needed;
     }
     stream_.seen = lane_index() == item.stream ? seen : stream_.seen;

@@ -228,7 +228,7 @@ class DispatchCounts {
       store_relaxed(passed, epoch);
       return true;
     }
-    return wait_at_least(call_.waits(), {MoeWaitSite::own_blocks, exchange_.call.rank, 0, epoch}, passed, epoch);
+    return wait_at_least(call_.waits(), {WaitSite::own_blocks, exchange_.call.rank, 0, epoch}, passed, epoch);
   }
 
   const DispatchLaunch& launch_;

@@ -1,6 +1,5 @@
 #include "kernels/moe/layer_exchange.hpp"
 
-#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include "kernels/moe/combine.hpp"
@@ -8,6 +7,8 @@
 #include "kernels/moe/dispatch_report.hpp"
 #include "moe/heap.hpp"
 #include "moe/problem.hpp"
+#include "node/cuda/device_memory.hpp"
+#include "node/cuda/device_setup.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::kernels {
@@ -16,24 +17,7 @@ namespace {
 
 constexpr std::int64_t element_bytes = 2;
 
-/// In pinned memory, which the host reads without any synchronisation.
-RoutingReport* make_report() {
-  void* memory = nullptr;
-  cuda::check(cudaHostAlloc(&memory, sizeof(RoutingReport), cudaHostAllocPortable | cudaHostAllocMapped),
-              "allocating the routing report");
-  auto* report = static_cast<RoutingReport*>(memory);
-  *report = {};
-  return report;
-}
-
-template <typename Element>
-cuda::DeviceBuffer elements(int device, std::int64_t count, const char* purpose) {
-  return {device, static_cast<std::size_t>(count) * sizeof(Element), purpose};
-}
-
 }  // namespace
-
-void LayerExchange::FreeReport::operator()(RoutingReport* report) const { static_cast<void>(cudaFreeHost(report)); }
 
 LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan,
                              std::chrono::microseconds time_out)
@@ -46,28 +30,32 @@ LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const 
   routes_ = call_.take("routes", sections.routes);
   slots_ = call_.take("slots", sections.slots);
   call_.finish_setup();
-  const cuda::CurrentDevice current(heap.device());
   take_own_buffers(plan.issuers);
   clear_totals();
-  report_.reset(make_report());
+  report_ = static_cast<RoutingReport*>(call_.memory().take_pinned());
   fill_launches(plan.combine);
+  const cuda::CurrentDevice current(heap.device());
   load_dispatch();
   load_combine();
 }
 
 void LayerExchange::take_own_buffers(int most_blocks) {
-  const int device = heap().device();
+  cuda::HandleMemory& memory = call_.memory();
+  const auto count = [](std::int64_t elements) { return static_cast<std::size_t>(elements); };
   const std::int64_t experts = problem_.experts_per_rank;
-  activations_ = elements<std::uint16_t>(device, most_rows_ * problem_.intermediate, "results of Linear-1");
-  results_ = elements<std::uint16_t>(device, most_rows_ * problem_.hidden, "results of Linear-2");
-  weights_ = elements<float>(device, most_rows_, "router weights of rows");
-  origins_ = elements<MoeOrigin>(device, most_rows_, "origins of rows");
-  expert_counts_ = elements<std::int32_t>(device, experts, "rows of experts");
-  first_block_ = elements<std::int32_t>(device, experts + 1, "first blocks of experts");
-  const std::int64_t counts = padded_counts(problem_.experts_per_rank * heap().world());
-  block_counts_ = elements<std::uint32_t>(device, most_blocks * counts, "choices that CTAs have counted");
-  totals_ = elements<std::uint32_t>(device, 2 * counts, "choices of experts");
-  tokens_of_ = elements<std::int32_t>(device, max_world, "tokens of ranks");
+  rows_ = {static_cast<char*>(heap().local(tokens_)),
+           memory.take<char>(count(most_rows_ * problem_.intermediate * element_bytes), "results of Linear-1"),
+           memory.take<char>(count(most_rows_ * problem_.hidden * element_bytes), "results of Linear-2"),
+           memory.take<std::int32_t>(count(experts), "rows of experts"),
+           memory.take<std::int32_t>(count(experts + 1), "first blocks of experts"),
+           memory.take<float>(count(most_rows_), "router weights of rows"),
+           memory.take<MoeOrigin>(count(most_rows_), "origins of rows")};
+  const auto counts = count(padded_counts(problem_.experts_per_rank * heap().world()));
+  dispatch_.block_counts =
+      memory.take<std::uint32_t>(static_cast<std::size_t>(most_blocks) * counts, "choices that CTAs have counted");
+  total_words_ = 2 * counts;
+  dispatch_.totals = memory.take<std::uint32_t>(total_words_, "choices of experts");
+  tokens_of_ = memory.take<std::int32_t>(max_world, "tokens of ranks");
 }
 
 void LayerExchange::fill_exchange(MoeExchange& exchange) const {
@@ -80,14 +68,8 @@ void LayerExchange::fill_exchange(MoeExchange& exchange) const {
   for (int rank = 0; rank < heap().world(); ++rank) {
     exchange.routes[rank] = reinterpret_cast<MoeRoute*>(routes.base[rank]);
   }
-  exchange.tokens_of = tokens_of_.as<std::int32_t>();
-  exchange.rows = {static_cast<char*>(heap().local(tokens_)),
-                   activations_.as<char>(),
-                   results_.as<char>(),
-                   expert_counts_.as<std::int32_t>(),
-                   first_block_.as<std::int32_t>(),
-                   weights_.as<float>(),
-                   origins_.as<MoeOrigin>()};
+  exchange.tokens_of = tokens_of_;
+  exchange.rows = rows_;
 }
 
 void LayerExchange::fill_launches(moe::Combine combine) {
@@ -101,9 +83,7 @@ void LayerExchange::fill_launches(moe::Combine combine) {
     dispatch_.counts[rank] = reinterpret_cast<std::uint64_t*>(counts.base[rank]);
     combine_.slots[rank] = slots.base[rank];
   }
-  dispatch_.block_counts = block_counts_.as<std::uint32_t>();
-  dispatch_.totals = totals_.as<std::uint32_t>();
-  dispatch_.report = report_.get();
+  dispatch_.report = report_;
   combine_.partial_sums = combine == moe::Combine::partial_sums ? 1 : 0;
   combine_.enters = 0;  // the dispatch of the same call has seen all peers enter
   combine_.overlaps = 1;
@@ -123,12 +103,8 @@ void LayerExchange::prepare(const moe::Operands& operands, int blocks) {
 }
 
 void LayerExchange::check() const {
-  try {
-    call_.check();
-  } catch (const DeviceError& error) {
-    throw DeviceError(with_moe_site(error.what(), call_.parameters().report->site));
-  }
-  if (static_cast<const volatile RoutingReport*>(report_.get())->raised == 2U) {
+  call_.check();
+  if (static_cast<const volatile RoutingReport*>(report_)->raised == 2U) {
     throw InputError(
         fmt::format("moe: {}. Results of that launch mean nothing; call reset() on all ranks before the "
                     "next one",
@@ -137,15 +113,15 @@ void LayerExchange::check() const {
 }
 
 void LayerExchange::clear_totals() {
-  cuda::check(cudaMemset(totals_.as<void>(), 0, totals_.bytes()), "clearing totals");
-  cuda::check(cudaDeviceSynchronize(), "clearing totals");
+  cuda::DeviceSetup& setup = cuda::DeviceSetup::of(heap().device());
+  setup.fill(dispatch_.totals, 0x00, total_words_ * sizeof(std::uint32_t));
+  setup.wait();
 }
 
 void LayerExchange::restore() {
   call_.restore();
-  const cuda::CurrentDevice current(heap().device());
   // They carry the numbers of calls, which come again.
-  cuda::check(cudaMemset(heap().local(counts_), 0, counts_.bytes), "clearing counts");
+  cuda::DeviceSetup::of(heap().device()).fill(heap().local(counts_), 0x00, counts_.bytes);
   clear_totals();
   *report_ = {};
 }

@@ -3,12 +3,11 @@
 // buffers of the rank alone, reports, and the parameters of both launches.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "kernels/collective/handle.hpp"
 #include "kernels/moe/moe_exchange_parameters.hpp"
-#include "node/cuda/device_memory.hpp"
 #include "xstage/moe.hpp"
 
 namespace xstage::kernels {
@@ -33,13 +32,12 @@ class LayerExchange {
   void restore();
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
+  [[nodiscard]] cuda::HandleMemory& memory() { return call_.memory(); }
+  /// After a launch of so many CTAs.
+  void launched(int blocks, CUstream_st* stream) { call_.launched(blocks, stream); }
 
  private:
-  struct FreeReport {
-    void operator()(RoutingReport* report) const;
-  };
   void take_own_buffers(int most_blocks);
-  /// On the current device.
   void clear_totals();
   void fill_exchange(MoeExchange& exchange) const;
   void fill_launches(moe::Combine combine);
@@ -48,9 +46,10 @@ class LayerExchange {
   std::int64_t most_rows_;
   CollectiveHandle call_;
   SymmetricBuffer tokens_{}, counts_{}, routes_{}, slots_{};
-  cuda::DeviceBuffer activations_, results_, weights_, origins_;
-  cuda::DeviceBuffer expert_counts_, first_block_, block_counts_, totals_, tokens_of_;
-  std::unique_ptr<RoutingReport, FreeReport> report_;
+  MoeRows rows_{};
+  std::int32_t* tokens_of_ = nullptr;
+  std::size_t total_words_ = 0;
+  RoutingReport* report_ = nullptr;  // in pinned memory
   DispatchLaunch dispatch_{};
   CombineLaunch combine_{};
 };

@@ -5,8 +5,9 @@
 #include <cstdint>
 
 #include "kernels/collective/call_parameters.hpp"
+#include "kernels/common/host_device.hpp"
 #include "kernels/moe/moe_rows.hpp"
-#include "kernels/moe/moe_wait_sites.hpp"
+
 #include "xstage/peer_view.hpp"
 
 namespace xstage::kernels {

@@ -1,11 +1,11 @@
 // MoeLayer: one rank's handle. Four kernels behind each other on one stream: dispatch, Linear-1, Linear-2, combine.
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
 #include "kernels/moe/combine.hpp"
 #include "kernels/moe/dispatch.hpp"
@@ -25,7 +25,7 @@ using moe::Operands;
 class MoeLayer::State {
  public:
   State(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan, std::chrono::microseconds time_out)
-      : problem_(checked(problem, heap)),
+      : problem_(checked(problem, heap, time_out)),
         plan_(agreed_plan(problem, plan, heap)),
         exchange_(heap, problem, plan_, time_out),
         linears_(make_linears()) {}
@@ -53,35 +53,26 @@ class MoeLayer::State {
     kernels::launch_grouped(linears_.linear2(), stream);
   }
 
-  /// Device copies of all virtual ranks' parameters, kept by the first of them.
-  template <class Launch>
-  const Launch* upload(cuda::DeviceBuffer& there, const std::vector<Launch>& launches, cudaStream_t stream) const {
-    const std::size_t bytes = launches.size() * sizeof(Launch);
-    if (there.bytes() < bytes) {
-      there = cuda::DeviceBuffer(heap().device(), bytes, "parameters of virtual ranks");
-    }
-    cuda::check(cudaMemcpyAsync(there.as<void>(), launches.data(), bytes, cudaMemcpyHostToDevice, stream),
-                "copying the parameters of virtual ranks");
-    cuda::check(cudaStreamSynchronize(stream), "copying the parameters of virtual ranks");
-    return there.as<Launch>();
-  }
   const DispatchLaunch* upload(const std::vector<DispatchLaunch>& launches, cudaStream_t stream) {
-    return upload(virtual_dispatch_, launches, stream);
+    return virtual_dispatch_.upload(exchange_.memory(), launches, stream);
   }
   const CombineLaunch* upload(const std::vector<CombineLaunch>& launches, cudaStream_t stream) {
-    return upload(virtual_combine_, launches, stream);
+    return virtual_combine_.upload(exchange_.memory(), launches, stream);
   }
 
   [[nodiscard]] const kernels::LayerExchange& exchange() const { return exchange_; }
   [[nodiscard]] HeapRank& heap() const { return exchange_.heap(); }
   [[nodiscard]] const moe::Plan& plan() const { return plan_; }
   [[nodiscard]] const moe::Problem& problem() const { return problem_; }
+  void launched(int blocks, cudaStream_t stream) { exchange_.launched(blocks, stream); }
   void check() const { exchange_.check(); }
   void synchronise() const { exchange_.synchronise(); }
   void restore() { exchange_.restore(); }
 
  private:
-  static const moe::Problem& checked(const moe::Problem& problem, const HeapRank& heap) {
+  static const moe::Problem& checked(const moe::Problem& problem, const HeapRank& heap,
+                                     std::chrono::microseconds time_out) {
+    kernels::check_time_out(time_out);
     moe::check_problem(problem, heap.world());
     kernels::require_hopper(heap.device());
     return problem;
@@ -115,8 +106,8 @@ class MoeLayer::State {
   moe::Plan plan_;
   kernels::LayerExchange exchange_;
   kernels::LayerLinears linears_;
-  cuda::DeviceBuffer virtual_dispatch_;
-  cuda::DeviceBuffer virtual_combine_;
+  kernels::VirtualParameters virtual_dispatch_;
+  kernels::VirtualParameters virtual_combine_;
 };
 
 MoeLayer::MoeLayer(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan,
@@ -130,15 +121,13 @@ void MoeLayer::launch(const Operands& operands, CUstream_st* stream) {
   const cuda::CurrentDevice current(state_->heap().device());
   state_->prepare(operands, issuers());
   state_->enqueue(stream);
+  state_->launched(issuers(), stream);
 }
 
 void MoeLayer::launch_together(std::span<MoeLayer* const> ranks, std::span<const Operands> operands,
                                CUstream_st* stream) {
-  if (ranks.empty() || ranks.size() != operands.size() ||
-      ranks.size() != static_cast<std::size_t>(ranks[0]->state_->heap().world())) {
-    throw InputError(fmt::format("{} handles and {} operands: a common launch needs one of each for every rank",
-                                 ranks.size(), operands.size()));
-  }
+  kernels::check_common_launch(ranks, operands.size(),
+                               [](const MoeLayer& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const int world = first.heap().world();
   const cuda::CurrentDevice current(first.heap().device());
@@ -160,6 +149,9 @@ void MoeLayer::launch_together(std::span<MoeLayer* const> ranks, std::span<const
     rank->state_->enqueue_linears(stream);  // of no peer: one rank after the other, on all multiprocessors
   }
   kernels::launch_virtual_combine(combines_there, combines[0], world, blocks, stream);
+  for (MoeLayer* const rank : ranks) {
+    rank->state_->launched(blocks, stream);
+  }
 }
 
 void MoeLayer::check() const { state_->check(); }

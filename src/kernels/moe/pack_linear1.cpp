@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "moe/problem.hpp"
+#include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/peer_view.hpp"
@@ -21,6 +22,27 @@ void check_address(const char* name, const void* address) {
   if (address == nullptr || reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
     throw InputError(fmt::format("pack_linear1: {} is at {}: it must be aligned to 16 bytes", name, address));
   }
+}
+
+/// The GPU in whose memory it lies; InputError if it is in none's.
+int device_of(const char* name, const void* address) {
+  cudaPointerAttributes attributes{};
+  cuda::check(cudaPointerGetAttributes(&attributes, address), "asking where a tensor lies");
+  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) {
+    throw InputError(fmt::format("pack_linear1: {} is at {}, which is not memory of a GPU", name, address));
+  }
+  return attributes.device;
+}
+
+/// That of all three tensors.
+int common_device(const void* gate, const void* up, const void* packed) {
+  const int device = device_of("packed", packed);
+  const int devices[] = {device_of("gate", gate), device_of("up", up)};
+  if (devices[0] != device || devices[1] != device) {
+    throw InputError(fmt::format("pack_linear1: gate, up and packed are on GPUs {}, {} and {}: they must be on one",
+                                 devices[0], devices[1], device));
+  }
+  return device;
 }
 
 }  // namespace
@@ -40,6 +62,7 @@ void pack_linear1(const Problem& problem, const void* gate, const void* up, std:
                     "intermediate * hidden = {}",
                     expert_stride, aligned_elements, least));
   }
+  const cuda::CurrentDevice current(common_device(gate, up, packed));
   kernels::launch_pack_linear1(
       {gate, up, packed, problem.experts_per_rank, problem.intermediate, problem.hidden, stride}, stream);
 }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/common/launch.hpp"
 #include "moe/packing.hpp"
-#include "node/cuda/device_memory.hpp"
 
 namespace xstage::kernels {
 
@@ -36,8 +36,7 @@ __global__ void __launch_bounds__(pack_threads) pack_linear1_kernel(const Linear
 void launch_pack_linear1(const Linear1Packing& packing, cudaStream_t stream) {
   const dim3 blocks(static_cast<unsigned>(std::min(packing.intermediate, most_pack_blocks)),
                     static_cast<unsigned>(packing.experts));
-  pack_linear1_kernel<<<blocks, pack_threads, 0, stream>>>(packing);
-  cuda::check(cudaGetLastError(), "packing Linear-1");
+  launch_kernel(pack_linear1_kernel, {blocks, pack_threads}, stream, "the packing of Linear-1", packing);
 }
 
 }  // namespace xstage::kernels

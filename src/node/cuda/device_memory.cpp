@@ -8,6 +8,7 @@ namespace xstage::cuda {
 
 void check(cudaError_t status, const std::string& what) {
   if (status != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
     throw DeviceError(fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status)));
   }
 }

@@ -10,7 +10,8 @@
 
 namespace xstage::cuda {
 
-/// Throws DeviceError "WHAT: error text (name)" unless `status` is success.
+/// Throws DeviceError "WHAT: error text (name)" unless `status` is success. CUDA keeps a failed call's error for
+/// whoever asks next; here it is reported, and forgotten.
 void check(cudaError_t status, const std::string& what);
 
 /// Makes `device` current for a scope.
