@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# One call on a machine with GPUs, best two or more: tests, measurements, their checks, and a short table.
+# One call on a machine with GPUs, best two or more: the tests of each part, the sanitizer and the profiler on it.
+# scripts/measure.sh measures.
 #   scripts/gpu_check.sh BUILD_FOLDER OUTPUT_FOLDER [calibration] [gemm] [attention] [ulysses] [moe]
 # BUILD_FOLDER holds `xstage` and `gpu_tests` (build/release). Without parts: all. Every step has its own time limit, so a
 # hang ends itself.
 set -u
-source_folder=$(realpath "$(dirname "$0")/..")
 build=$(realpath "${1:?BUILD_FOLDER: where xstage and gpu_tests are}")
 mkdir -p "${2:?OUTPUT_FOLDER: where samples, profiles and logs go}"
 cd "$2" || exit 2  # relative names: the samples keep the command line that made them
@@ -56,50 +56,26 @@ calibration() {
 
 gemm() {
   [ -x "$build/gpu_tests" ] && step 120 gpu_tests_gemm "$build/gpu_tests" --gtest_filter='*Gemm*:*SymmetricHeap*'
-  step 240 bench_table "$tool" bench gemm --shapes table --trials 12 --verify -o gemm-table.json
-  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
-    step 240 baselines python3 -B "$source_folder/bench/baselines/gemm.py" --shapes all --limit 220 \
-      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output gemm-baselines.json
-  fi
   # synccheck, not racecheck: that does not know mbarriers, and reports whatever is ordered by them.
   check_with_tools gemm synccheck '*GemmOperation.ShortDepthAndFewCtas*' gemm_kernel Gemm.OperandsOnSixteenBytes \
     sm__inst_executed_pipe_tensor.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
-  tail -n 60 bench_table.log
 }
 
 attention() {
   [ -x "$build/gpu_tests" ] && step 150 gpu_tests_attention "$build/gpu_tests" --gtest_filter='*Attention*:*AllToAll*'
-  step 240 bench_attention "$tool" bench attention --shapes table --trials 9 --verify -o attention-table.json
-  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
-    step 240 attention_baselines python3 -B "$source_folder/bench/baselines/attention.py" --shapes table --limit 220 \
-      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output attention-baselines.json
-  fi
   check_with_tools attention synccheck 'Attention.OperandsOnSixteenBytes:AttentionToOwners.TilesThatCrossRanks' \
     attention_kernel Attention.ManyTiles \
     sm__inst_executed_pipe_tensor.sum,lts__t_sectors_op_read.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
-  tail -n 60 bench_attention.log
 }
 
 ulysses() {
   [ -x "$build/gpu_tests" ] && step 60 gpu_tests_ulysses "$build/gpu_tests" --gtest_filter='*Ulysses*'
-  step 120 bench_ulysses "$tool" bench ulysses --trials 9 --verify -o ulysses-table.json
-  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
-    step 240 ulysses_baselines python3 -B "$source_folder/bench/baselines/ulysses.py" --limit 220 \
-      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output ulysses-baselines.json
-  fi
-  tail -n 40 bench_ulysses.log
 }
 
 moe() {
   [ -x "$build/gpu_tests" ] && step 120 gpu_tests_moe "$build/gpu_tests" --gtest_filter='*Moe*'
-  step 400 bench_moe "$tool" bench moe --tokens 1024,4096,8192 --trials 9 --verify -o moe-table.json
-  if command -v python3 >/dev/null && python3 -c 'import torch' 2>/dev/null; then
-    step 400 moe_baselines python3 -B "$source_folder/bench/baselines/moe.py" --tool "$tool" --limit 380 \
-      --commit "$("$tool" --version | grep -o '[0-9a-f]\{40\}')" --output moe-baselines.json
-  fi
   check_with_tools moe synccheck 'MoeLayer.Clamp:MoeGrouped.ShortAndLongDepths' grouped_kernel MoeGrouped.ShortAndLongDepths \
     sm__inst_executed_pipe_tensor.sum,lts__t_sectors_op_read.sum,lts__t_sectors_op_write.sum,gpu__time_duration.sum
-  tail -n 60 bench_moe.log
 }
 
 for part in $parts; do

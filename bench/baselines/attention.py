@@ -36,8 +36,8 @@ SAMPLED_ROWS = 16
 SEQUENCES = [1024 << step for step in range(7)]
 EXTRA_SEQUENCES = [4096, 8192, 16384]
 HEADS_OF_A_RANK = [12, 24]
-SHORT_SEQUENCE = 4096  # up to here, calls are so short that several share a graph
-CALLS_IN_A_GRAPH = 8
+SUSTAINED_SEQUENCES = (4096, 16384, 65536)  # with 12 heads a rank: see in_readme of src/bench/attention_rows.cpp
+SUSTAINED_VARIANTS = ("cudnn", "cudnn_nccl")
 SHAPES_HELP = "table, full, extra or SEQUENCExHEADS[:d64][:causal][:kvHEADS]"
 RATIO = "ratio_to_cudnn"
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}
@@ -157,7 +157,7 @@ def attend_and_exchange(attend, send, received, out):
     return exchange(send, received, out)
 
 
-def exchanges(session, inputs, calls):
+def exchanges(session, inputs):
     """Candidates that communicate, in each kind of memory that NCCL tells apart."""
     shape, ranks = inputs.shape, session.ranks
     blocks = (ranks, shape.sequence // ranks, inputs.heads, shape.head_dim)
@@ -169,11 +169,11 @@ def exchanges(session, inputs, calls):
         send, received = arena.take(*blocks), arena.take(*blocks)
         send.copy_(ready)
         call = functools.partial(exchange, send, received, out)
-        yield common.Candidate("nccl_all_to_all", kind, call, check_moved, [received, out], calls)
+        yield common.Candidate("nccl_all_to_all", kind, call, check_moved, [received, out])
         packed = arena.take(*blocks) if kind == "window" else None
         for algorithm, attend in ways_to_attend(inputs, "cudnn").items():
             call = functools.partial(attend_and_exchange, attend, packed, received, out)
-            yield common.Candidate("cudnn_nccl", f"{kind}, {algorithm}", call, check, [received, out], calls)
+            yield common.Candidate("cudnn_nccl", f"{kind}, {algorithm}", call, check, [received, out])
 
 
 def xstage_problem(shape, ranks):
@@ -184,7 +184,7 @@ def xstage_problem(shape, ranks):
     }
 
 
-def xstage_attention(session, inputs, calls):
+def xstage_attention(session, inputs):
     """This library's kernel, on a heap of one rank."""
     import xstage
 
@@ -193,19 +193,18 @@ def xstage_attention(session, inputs, calls):
     attend = xstage.Attention(heap, 0, **problem)
     q, k, v = (tensor.transpose(1, 2) for tensor in (inputs.q, inputs.k, inputs.v))  # as they are in memory
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    return common.Candidate("xstage_attention", "xstage", lambda: attend(q, k, v, out)[0], inputs.check, [out], calls)
+    return common.Candidate("xstage_attention", "xstage", lambda: attend(q, k, v, out)[0], inputs.check, [out])
 
 
 def candidates_of(session, shape, with_xstage):
     inputs = Inputs(session, shape)
-    calls = CALLS_IN_A_GRAPH if shape.sequence <= SHORT_SEQUENCE else 1
     for variant in BACKENDS:
         for algorithm, call in ways_to_attend(inputs, variant).items():
-            yield common.Candidate(variant, algorithm, call, inputs.check, [], calls)
+            yield common.Candidate(variant, algorithm, call, inputs.check)
     if with_xstage:
-        yield xstage_attention(session, inputs, calls)
+        yield xstage_attention(session, inputs)
     if session.ranks > 1:
-        yield from exchanges(session, inputs, calls)
+        yield from exchanges(session, inputs)
 
 
 def rows_of_cell(shape, ranks, candidates):
@@ -221,6 +220,10 @@ def rows_of_cell(shape, ranks, candidates):
         if variant == "xstage_attention" and cudnn_us:
             row.update(common.ratio_fields(RATIO, timing["trials_us"], cudnn_us))
         yield {**row, **timing}
+
+
+def in_readme(shape, ranks):
+    return shape.sequence in SUSTAINED_SEQUENCES and shape == Shape(shape.sequence, 12 * ranks, 12 * ranks)
 
 
 def line_of(shape, row):
@@ -251,7 +254,7 @@ def header(options, failures):
             "cudnn": torch.backends.cudnn.version(),
             "nccl": ".".join(map(str, torch.cuda.nccl.version())),
         },
-        "timing": "graph replays back to back on the same buffers (what fits stays in L2), trials of a cell alternate",
+        **common.TIMING,
         "failed": failures,
     }
 
@@ -266,7 +269,9 @@ def work(rank, ranks, port, limit, options):
         name = f"attention {shape.text()}"
         try:
             candidates = session.agreed(lambda: list(candidates_of(session, shape, options.xstage)))
-            for row in rows_of_cell(shape, ranks, common.measure(session, name, candidates, options.trials)):
+            sustained = SUSTAINED_VARIANTS if options.sustained and in_readme(shape, ranks) else ()
+            measured = common.measure(session, name, candidates, options.trials, sustained)
+            for row in rows_of_cell(shape, ranks, measured):
                 session.say(line_of(shape, row))
                 if RATIO in row:
                     session.say(ratio_line(shape, row))

@@ -28,8 +28,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import fingerprints  # noqa: E402
 
 EAGER_CALLS = 10
-TRIAL_US = 15000.0
-REPLAYS = (3, 400)  # least and most in a trial
+REST_SECONDS = 0.015  # before each trial, as `xstage bench` does
+TRIAL_US = 4000.0
+REPLAYS = (2, 400)  # least and most calls in a graph; a trial is one graph
+ESTIMATE_CALLS = 3
+SUSTAINED_SECONDS = 2.0
+PIECE_US = 50000.0  # of sustained replays: the host waits for one such piece while the next one runs
 HEAD_START_CYCLES = 600_000  # about 0.3 ms of a Hopper GPU
 PATIENCE_SECONDS = 30.0  # of one rank for another
 ALIGNMENT = 2 << 20
@@ -48,10 +52,10 @@ class Candidate:
     call: Callable[[], torch.Tensor]  # enqueues the whole operation on the current stream
     check: Callable[[torch.Tensor], None]  # raises if the result is wrong; no collectives
     overwritten: list = dataclasses.field(default_factory=list)  # buffers that the call fills: NaN before the check
-    calls: int = 1  # in one graph: between graphs there is a gap, which short calls would feel
     captured: bool = True  # False: a call needs the host, no graph can have it; it returns the same buffer each time
     eager_us: float = 0.0
-    replays: int = REPLAYS[0]
+    replays: int = REPLAYS[0]  # calls in one graph
+    sustained_us: float | None = None
     trials_us: list = dataclasses.field(default_factory=list)
 
 
@@ -197,12 +201,31 @@ def _elapsed_us(session, call, count):
     return start.elapsed_time(end) * 1000.0 / count
 
 
-def _replay_us(session, graph, count):
+def _replay_us(session, graph):
     """Microseconds of one replay."""
-    # As xstage bench does: long products are bound by power, and the clock should not depend on what ran before.
-    time.sleep(TRIAL_US * 1e-6)
+    # Long products are bound by power, and the clock should not depend on what ran before.
+    time.sleep(REST_SECONDS)
     torch.cuda._sleep(HEAD_START_CYCLES)  # meanwhile the host enqueues, so that no replay waits for its launch
-    return _elapsed_us(session, graph.replay, count)
+    return _elapsed_us(session, graph.replay, 1)
+
+
+def _sustained_us(session, candidate, graph):
+    """Microseconds of a call on this rank, in the second half of replays back to back, without rests."""
+    graph_us = max(session.gather(float(numpy.median(candidate.trials_us)) * candidate.replays))
+    replays = max(1, round(PIECE_US / graph_us))
+    pieces = max(4, math.ceil(SUSTAINED_SECONDS * 1e6 / (graph_us * replays)))
+    ends = []
+    session.barrier()
+    for piece in range(pieces):
+        for _ in range(replays):
+            graph.replay()
+        ends.append(torch.cuda.Event(enable_timing=True))
+        ends[-1].record()
+        if piece > 0:
+            ends[piece - 1].synchronize()
+    ends[-1].synchronize()
+    half = pieces // 2
+    return ends[half].elapsed_time(ends[-1]) * 1000.0 / ((pieces - half - 1) * replays * candidate.replays)
 
 
 def _capture(call, calls):
@@ -228,29 +251,39 @@ class _Calls:
             self.call()
 
 
-def _recorded(candidate):
-    """(what replays the candidate's calls, their result)"""
+def _recorded(candidate, calls):
+    """(what replays so many of the candidate's calls, their result)"""
     if candidate.captured:
-        return _capture(candidate.call, candidate.calls)
-    return _Calls(candidate.call, candidate.calls), candidate.call()
+        return _capture(candidate.call, calls)
+    return _Calls(candidate.call, calls), candidate.call()
 
 
 def _prepare(session, candidate):
-    """(graph, its result), warm and checked; sets the eager time and the number of replays that make a trial."""
+    """(graph, its result), warm and checked: as many calls as make a trial. Sets that number and the eager time."""
     # Eager calls first: libraries connect and allocate in them, which they cannot do in a capture.
     session.agreed(lambda: [candidate.call() for _ in range(2)])
-    graph, result = session.agreed(lambda: _recorded(candidate))
+    candidate.eager_us = max(session.gather(_elapsed_us(session, candidate.call, EAGER_CALLS)))
+    graph, result = session.agreed(lambda: _recorded(candidate, ESTIMATE_CALLS))
+    session.agreed(graph.replay)
+    estimate = max(session.gather(_replay_us(session, graph))) / ESTIMATE_CALLS
+    candidate.replays = min(max(round(TRIAL_US / estimate), REPLAYS[0]), REPLAYS[1])
+    del graph, result  # its memory serves the next one
+    session.barrier()  # NCCL lets go of destroyed graphs when it is called next
+    graph, result = session.agreed(lambda: _recorded(candidate, candidate.replays))
     session.agreed(lambda: [buffer.fill_(float("nan")) for buffer in (*candidate.overwritten, result)])
     session.agreed(graph.replay)
     session.agreed(lambda: candidate.check(result))
-    candidate.eager_us = max(session.gather(_elapsed_us(session, candidate.call, EAGER_CALLS)))
-    estimate = max(session.gather(_replay_us(session, graph, REPLAYS[0])))
-    candidate.replays = min(max(round(TRIAL_US / estimate), REPLAYS[0]), REPLAYS[1])
     return graph, result
 
 
-def measure(session, name, candidates, trials):
-    """The candidates that work, with their trials: these alternate, and each is the maximum over ranks."""
+def fastest(candidates):
+    """Of one variant's candidates."""
+    return min(candidates, key=lambda candidate: float(numpy.median(candidate.trials_us)))
+
+
+def measure(session, name, candidates, trials, sustained=()):
+    """The candidates that work, with their trials: these alternate, and each is the maximum over ranks. The fastest
+    candidate of each variant in `sustained` has a sustained figure, too."""
     prepared = []
     for candidate in candidates:
         try:
@@ -261,23 +294,41 @@ def measure(session, name, candidates, trials):
     for trial in range(trials + 1):  # the first warms up
         first = trial % max(len(prepared), 1)
         for candidate, graph, _ in prepared[first:] + prepared[:first]:
-            candidate.trials_us.append(_replay_us(session, graph, candidate.replays) / candidate.calls)
+            candidate.trials_us.append(_replay_us(session, graph) / candidate.replays)
     for candidate, _, _ in prepared:
         of_ranks = session.gather(candidate.trials_us[1:])
         candidate.trials_us = [round(max(of_trial), 3) for of_trial in zip(*of_ranks)]
-    return [candidate for candidate, _, _ in prepared]
+    working = [candidate for candidate, _, _ in prepared]
+    for variant in sustained:
+        of_variant = [candidate for candidate in working if candidate.variant == variant]
+        if of_variant:  # trials are the same on all ranks, so that all choose the same
+            best = fastest(of_variant)
+            graph = next(graph for candidate, graph, _ in prepared if candidate is best)
+            best.sustained_us = round(max(session.gather(_sustained_us(session, best, graph))), 3)
+    return working
 
 
 def timing_fields(candidates):
     """Of one variant's candidates: the times of the fastest, and the medians of all."""
     medians = {candidate.algorithm: round(float(numpy.median(candidate.trials_us)), 3) for candidate in candidates}
-    best = min(candidates, key=lambda candidate: medians[candidate.algorithm])
+    best = fastest(candidates)
     p5, p95 = (round(float(value), 3) for value in numpy.percentile(best.trials_us, (5, 95)))
     return {
         **{"algorithm": best.algorithm, "microseconds": medians[best.algorithm], "p5": p5, "p95": p95},
-        **{"eager_us": round(best.eager_us, 3), "replays": best.replays * best.calls, "algorithms_us": medians},
+        **({} if best.sustained_us is None else {"sustained_us": best.sustained_us}),
+        **{"eager_us": round(best.eager_us, 3), "replays": best.replays, "algorithms_us": medians},
         **{"trials": len(best.trials_us), "trials_us": best.trials_us},
     }
+
+
+TIMING = {
+    "timing": f"one CUDA graph of `replays` calls, or as many eager calls where `algorithm` says so, on the same buffers "
+    f"(what fits stays in L2); trials of a cell alternate, each on a GPU that has rested for {1000 * REST_SECONDS:g} ms",
+    "rest_ms": 1000 * REST_SECONDS,
+    "multicast": "off",
+    "sustained": f"sustained_us, of chosen rows: the same graphs back to back without rests for {SUSTAINED_SECONDS:g} s, "
+    "the second half of them",
+}
 
 
 def paired_ratio(numerators, denominators):
@@ -362,7 +413,8 @@ def launch(worker, ranks, limit, options):
 
 def add_run_options(parser, gpus, limit):
     """What every baseline takes; `checked_options` reads them."""
-    parser.add_argument("--trials", type=int, default=15)
+    parser.add_argument("--trials", type=int, default=7, help="at least 6 for intervals")
+    parser.add_argument("--sustained", action="store_true", help="also figures without rests, of the README's rows")
     parser.add_argument("--ranks", type=int, default=gpus, help="default: all GPUs")
     parser.add_argument("--limit", type=float, default=limit, help="seconds until all is stopped, %(default)s")
     parser.add_argument("--commit", default="unknown", help="of the tree that the baselines stand beside")

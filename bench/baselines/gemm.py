@@ -41,6 +41,11 @@ SHAPES = {  # the first two of each are `small`
 }
 
 
+# Rows that the README shows: see in_readme of src/bench/gemm_rows.cpp.
+SUSTAINED_CELLS = [(op, shape) for op in ("reduce_scatter", "all_gather") for shape in TENSOR_PARALLEL_SHAPES[3:]]
+SUSTAINED_VARIANTS = ("nccl_serial", "torch_fused")
+
+
 class Reference:
     """Some rows of the result in fp32, the first and the last of the M rows among them."""
 
@@ -223,8 +228,7 @@ def header(options, failures):
         "command": shlex.join(["python3", *sys.argv]),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "software": {"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version()))},
-        "timing": "graph replays back to back on the same buffers (what fits stays in L2), trials of a cell alternate, "
-        "each after a rest of 15 ms",
+        **common.TIMING,
         "failed": failures,
     }
 
@@ -243,7 +247,9 @@ def work(rank, ranks, port, limit, options):
         session.say(name)
         try:
             candidates = session.agreed(lambda: list(OPS[op][1](session, *shape)))
-            for row in rows_of_cell(op, shape, ranks, common.measure(session, name, candidates, options.trials)):
+            sustained = SUSTAINED_VARIANTS if options.sustained and (op, shape) in SUSTAINED_CELLS else ()
+            measured = common.measure(session, name, candidates, options.trials, sustained)
+            for row in rows_of_cell(op, shape, ranks, measured):
                 session.say(line_of(row))
                 # A product that two operations have in common stays one row: keys are unique.
                 rows.setdefault(tuple(row[name] for name in ("op", "m", "n", "k", "ranks", "variant")), row)

@@ -14,7 +14,7 @@ Variant `torch_nccl`, the whole layer. `algorithm` names the fastest way, `algor
                  know: no graph can have it. Each choice's token goes to its expert's rank and its result back, by
                  all_to_all_single with as many rows as there are.
     fixed size   All ranks' tokens and choices are gathered everywhere; each rank computes its own experts' rows, in
-                 buffers for all choices of all ranks, adds up the results of each token, and a reduce_scatter adds up
+                 buffers for as many rows as the fullest rank has (a capacity that fits the routing), adds up the results of each token, and a reduce_scatter adds up
                  the ranks' sums, in bf16. As a graph, without the host. (An all-to-all padded for every routing would
                  send as much or more.)
 
@@ -49,8 +49,7 @@ import torch.distributed as dist  # noqa: E402
 
 SAMPLED_ROWS = 16
 ROUNDINGS = 4  # to bf16 on the way to a result, besides its own: gate and up, SwiGLU, Linear-2, a rank's sum
-CALLS_IN_A_GRAPH = 8
-SHORT = 1024  # tokens up to which several calls share a graph
+SUSTAINED_TOKENS = 8192  # balanced, natural share: see in_readme of src/bench/moe_rows.cpp
 MOST_COMPILED = 64  # forms of one function
 MOST_CHOICES = 16  # of a token
 
@@ -72,8 +71,9 @@ class Cell(typing.NamedTuple):
         products = {"torch_linear1": 2, "torch_linear2": 1}.get(variant, 3)
         return 2 * products * rows * self.hidden * self.intermediate
 
-    def calls(self):
-        return CALLS_IN_A_GRAPH if self.tokens <= SHORT else 1
+    def in_readme(self, ranks):
+        natural = f"{ranks - 1}/{ranks}"
+        return self.tokens == SUSTAINED_TOKENS and self.routing == "balanced" and self.remote_share == natural
 
 
 class Routings:
@@ -162,6 +162,7 @@ class Layer:
         self.session, self.cell, self.fusion, self.ranks = session, cell, fusion, session.ranks
         experts, weights = (torch.from_numpy(values).to(session.device) for values in routing)
         self.counts = torch.from_numpy(rows_of_experts(cell, routing[0], session.ranks))  # on the host: not for calls
+        self.most_rows = int(self.counts.sum(1).max())
         self.experts, self.weights = experts[session.rank], weights[session.rank]
         self.tokens = session.randn(cell.tokens, cell.hidden)
         sampled = torch.linspace(0, cell.tokens - 1, min(cell.tokens, SAMPLED_ROWS), dtype=torch.float64)
@@ -251,8 +252,10 @@ class Layer:
         keys = experts.masked_fill(elsewhere, self.cell.experts_per_rank).reshape(-1)
         by_expert, order = keys.sort(stable=True)
         ends = torch.searchsorted(by_expert, self.bounds[1 : self.cell.experts_per_rank + 1], out_int32=True)
-        # Behind the last row always the same token, from a cache.
-        sources = (order // self.cell.top_k).masked_fill(self.numbers >= ends[-1], 0)
+        # As many rows as the fullest rank has: none is gathered or activated on a rank that does not compute it. Behind
+        # the last row always the same token, from a cache.
+        capacity = self.most_rows
+        sources = (order[:capacity] // self.cell.top_k).masked_fill(self.numbers[:capacity] >= ends[-1], 0)
         results = self.compute(gathered.index_select(0, sources), ends)
         places, weights = self.inverse(order).masked_fill(elsewhere, 0), weights.masked_fill(elsewhere, 0.0)
         self.fusion.weighted_sum(results, places, weights, sums)
@@ -261,20 +264,20 @@ class Layer:
         return out
 
     def layer_candidates(self):
-        cell, most_rows = self.cell, int(self.counts.sum(1).max())
+        cell, most_rows = self.cell, self.most_rows
         choices, every = cell.tokens * cell.top_k, self.ranks * cell.tokens
         for kind, arena in self.session.arenas.items():
             buffers = [arena.take(rows, cell.hidden) for rows in (choices, most_rows, most_rows, choices)]
             call = functools.partial(self.with_split_sizes, *buffers)
             overwritten = [*buffers, self.out]
             yield common.Candidate(
-                "torch_nccl", f"split sizes, eager, {kind}", call, self.check, overwritten, cell.calls(), captured=False
+                "torch_nccl", f"split sizes, eager, {kind}", call, self.check, overwritten, captured=False
             )
             tokens = arena.take(cell.tokens, cell.hidden).copy_(self.tokens)
             buffers = [arena.take(rows, cell.hidden) for rows in (every, every, cell.tokens)]
             call = functools.partial(self.with_fixed_size, tokens, *buffers)
             name = f"fixed size, graph, {kind}"
-            yield common.Candidate("torch_nccl", name, call, self.check, buffers, cell.calls())
+            yield common.Candidate("torch_nccl", name, call, self.check, buffers)
 
     def linear_candidates(self):
         cell, session = self.cell, self.session
@@ -287,7 +290,7 @@ class Layer:
         ):
             call = functools.partial(torch._grouped_mm, operand, weights.transpose(1, 2), offs=ends)
             check = functools.partial(check_linear, operand, weights, ends)
-            yield common.Candidate(variant, "_grouped_mm, graph", call, check, [], cell.calls())
+            yield common.Candidate(variant, "_grouped_mm, graph", call, check)
 
 
 def check_linear(rows, weights, ends, result):
@@ -314,13 +317,14 @@ def arena_bytes(routings):
     return max(of_cells) + 8 * common.ALIGNMENT
 
 
-def rows_of_cell(session, cell, routing, fusion, trials):
+def rows_of_cell(session, cell, routing, fusion, options):
     """One row a variant."""
     fusion.prepare(session, cell)
     layer = session.agreed(lambda: Layer(session, cell, routing, fusion))
     candidates = session.agreed(lambda: [*layer.layer_candidates(), *layer.linear_candidates()])
-    candidates = common.measure(session, f"moe {cell.text()}", candidates, trials)
-    most_rows = int(layer.counts.sum(1).max())
+    sustained = ("torch_nccl",) if options.sustained and cell.in_readme(session.ranks) else ()
+    candidates = common.measure(session, f"moe {cell.text()}", candidates, options.trials, sustained)
+    most_rows = layer.most_rows
     timings = {}
     for variant in dict.fromkeys(candidate.variant for candidate in candidates):
         timings[variant] = common.timing_fields([each for each in candidates if each.variant == variant])
@@ -349,12 +353,7 @@ def line_of(cell, row):
 
 
 def header(options, failures):
-    head = {**attention.header(options, failures), "bench": "moe-baselines"}
-    head["timing"] = (
-        "graph replays, or eager calls where `algorithm` says so, back to back on the same buffers; trials of a cell "
-        "alternate, each after a rest of 15 ms"
-    )
-    return head
+    return {**attention.header(options, failures), "bench": "moe-baselines"}
 
 
 def work(rank, ranks, port, limit, options):
@@ -364,7 +363,7 @@ def work(rank, ranks, port, limit, options):
     head, rows = header(options, session.failures) if rank == 0 else {}, []
     for cell in routings.cells:
         try:
-            for row in rows_of_cell(session, cell, routings.of(cell), fusion, options.trials):
+            for row in rows_of_cell(session, cell, routings.of(cell), fusion, options):
                 session.say(line_of(cell, row))
                 rows.append(row)
         except common.CandidateFailed as error:

@@ -170,11 +170,10 @@ class Layer:
         return self.out
 
     def compute_candidates(self):
-        calls = calls_in_a_graph(self.shape)
         for dimension, name in ((1, "strided"), (0, "contiguous")):
             check = functools.partial(self.check, self._without_communication(dimension))
             call = functools.partial(self.compute, dimension)
-            yield common.Candidate("torch_compute", name, call, check, [self.y, self.out], calls)
+            yield common.Candidate("torch_compute", name, call, check, [self.y, self.out])
 
     def whole_candidates(self, forms):
         """One for each form whose memory NCCL has here. Those of one call share their buffers: no two run at a time."""
@@ -192,7 +191,7 @@ class Layer:
             overwritten = [self.y, sent, received, packed, returned, self.gathered, self.out]
             call = functools.partial(self.whole, form, buffers)
             check = functools.partial(self.check, self.expected)
-            yield common.Candidate("torch_nccl", text_of(form), call, check, overwritten, calls_in_a_graph(self.shape))
+            yield common.Candidate("torch_nccl", text_of(form), call, check, overwritten)
 
 
 def side_by_side_parts(product, dimension, tokens, heads):
@@ -204,10 +203,6 @@ def side_by_side_parts(product, dimension, tokens, heads):
 def attended(q, k, v):
     """One head's attention in fp32."""
     return ((q @ k.t()) * HEAD_DIM**-0.5).softmax(-1) @ v
-
-
-def calls_in_a_graph(shape):
-    return attention.CALLS_IN_A_GRAPH if shape.tokens <= attention.SHORT_SEQUENCE else 1
 
 
 def text_of(form):
@@ -280,7 +275,7 @@ def line_of(shape, row):
 
 def header(options, failures):
     head = {**attention.header(options, failures), "bench": "ulysses-baselines"}
-    head["timing"] += ", each after a rest of 15 ms; a call is the whole layer"
+    head["timing"] += "; a call is the whole layer"
     return head
 
 

@@ -8,17 +8,24 @@ namespace xstage::bench {
 
 namespace {
 
-bool same_but_for_length(const AttentionCell& one, const AttentionCell& other) {
-  return one.ranks == other.ranks && one.problem.heads == other.problem.heads &&
-         one.problem.kv_heads == other.problem.kv_heads && one.problem.head_dim == other.problem.head_dim;
+HidingBound bound_of(const Json& key) {
+  return {key.at("heads"), key.at("kv_heads"), key.at("head_dim"), key.at("ranks"), 0, std::nullopt};
+}
+
+bool same_but_for_length(const HidingBound& one, const HidingBound& other) {
+  return one.ranks == other.ranks && one.heads == other.heads && one.kv_heads == other.kv_heads &&
+         one.head_dim == other.head_dim;
 }
 
 /// An interval that is not known (NaN) lies nowhere.
-bool hides(const AttentionRow& row) { return row.ratio && row.ratio->high - 1 < most_residual; }
+bool hides(const Row& row) {
+  const std::optional<PairedRatio> ratio = ratio_of(row, "ratio");
+  return ratio && ratio->high - 1 < most_residual;
+}
 
-void add(HidingBound& bound, const AttentionRow& row) {
-  bound.predicted_keys = std::max(bound.predicted_keys, *row.prediction->shortest_hidden_keys);
-  const std::int64_t keys = row.cell.problem.keys;
+void add(HidingBound& bound, const Row& row, double predicted_keys) {
+  bound.predicted_keys = std::max(bound.predicted_keys, predicted_keys);
+  const std::int64_t keys = row.head.key.at("sequence");
   if (hides(row) && (!bound.found_keys || keys < *bound.found_keys)) {
     bound.found_keys = keys;
   }
@@ -26,19 +33,21 @@ void add(HidingBound& bound, const AttentionRow& row) {
 
 }  // namespace
 
-std::vector<HidingBound> hiding_bounds(const std::vector<AttentionRow>& rows) {
+std::vector<HidingBound> hiding_bounds(const std::vector<Row>& rows) {
   std::vector<HidingBound> bounds;
-  for (const AttentionRow& row : rows) {
-    if (row.times.variant != "fused" || !row.prediction || !row.prediction->shortest_hidden_keys) {
+  for (const Row& row : rows) {
+    const Json prediction = row.figures.value("prediction", Json::object());
+    if (row.head.variant != "fused" || !prediction.contains("shortest_hidden_keys")) {
       continue;
     }
+    const HidingBound of_row = bound_of(row.head.key);
     auto bound = std::find_if(bounds.begin(), bounds.end(),
-                              [&](const HidingBound& other) { return same_but_for_length(other.cell, row.cell); });
+                              [&](const HidingBound& other) { return same_but_for_length(of_row, other); });
     if (bound == bounds.end()) {
-      bounds.push_back({row.cell, 0, std::nullopt});
+      bounds.push_back(of_row);
       bound = bounds.end() - 1;
     }
-    add(*bound, row);
+    add(*bound, row, prediction.at("shortest_hidden_keys"));
   }
   return bounds;
 }
@@ -46,10 +55,10 @@ std::vector<HidingBound> hiding_bounds(const std::vector<AttentionRow>& rows) {
 Json bounds_json(const std::vector<HidingBound>& bounds) {
   Json json = Json::array();
   for (const HidingBound& bound : bounds) {
-    json.push_back({{"heads", bound.cell.problem.heads},
-                    {"kv_heads", bound.cell.problem.kv_heads},
-                    {"head_dim", bound.cell.problem.head_dim},
-                    {"ranks", bound.cell.ranks},
+    json.push_back({{"heads", bound.heads},
+                    {"kv_heads", bound.kv_heads},
+                    {"head_dim", bound.head_dim},
+                    {"ranks", bound.ranks},
                     {"predicted_keys", bound.predicted_keys},
                     {"found_keys", bound.found_keys ? Json(*bound.found_keys) : Json(nullptr)},
                     {"most_residual", most_residual}});
@@ -58,14 +67,13 @@ Json bounds_json(const std::vector<HidingBound>& bounds) {
 }
 
 std::string bound_text(const HidingBound& bound) {
-  const attention::Problem& problem = bound.cell.problem;
-  std::string heads = fmt::format("{} heads", problem.heads);
-  if (problem.kv_heads != problem.heads) {
-    heads += fmt::format(" ({} of keys)", problem.kv_heads);
+  std::string heads = fmt::format("{} heads", bound.heads);
+  if (bound.kv_heads != bound.heads) {
+    heads += fmt::format(" ({} of keys)", bound.kv_heads);
   }
   const std::string found = bound.found_keys ? fmt::format("from {} keys on", *bound.found_keys) : "at no length";
   return fmt::format("{} of {}: stores are hidden from {:.0f} keys on, predicted; residual below {:.0f}% {}, measured",
-                     heads, problem.head_dim, bound.predicted_keys, 100 * most_residual, found);
+                     heads, bound.head_dim, bound.predicted_keys, 100 * most_residual, found);
 }
 
 }  // namespace xstage::bench

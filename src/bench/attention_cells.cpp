@@ -160,27 +160,6 @@ std::vector<AttentionCell> make_attention_cells(const AttentionShapeChoice& shap
   return cells;
 }
 
-std::vector<std::string> parse_attention_variants(std::string_view text, int ranks) {
-  const std::vector<std::string_view> known = files::split(all_attention_variants, ',', most_parts);
-  const std::vector<std::string_view> named = files::split(text, ',', most_parts);
-  for (const std::string_view name : named) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(fmt::format("variant '{}': one of {}", name, all_attention_variants));
-    }
-  }
-  std::vector<std::string> variants;
-  for (const std::string_view name : known) {
-    const bool possible = ranks > 1 || name == "attention";
-    if (possible && std::find(named.begin(), named.end(), name) != named.end()) {
-      variants.emplace_back(name);
-    }
-  }
-  if (variants.empty()) {
-    throw InputError(fmt::format("variants '{}' on 1 GPU: it has only the variant attention", text));
-  }
-  return variants;
-}
-
 attention::Problem problem_of_rank(const AttentionCell& cell) {
   attention::Problem problem = cell.problem;
   problem.heads /= cell.ranks;

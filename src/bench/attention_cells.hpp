@@ -46,15 +46,6 @@ struct AttentionShapeChoice {
 /// Cells of these shapes on so many ranks, none twice. InputError if a shape breaks a rule.
 [[nodiscard]] std::vector<AttentionCell> make_attention_cells(const AttentionShapeChoice& shapes, int ranks);
 
-/// "attention,fused,..." in the order in which they are measured, each once. InputError for a name that is none, and if
-/// one rank alone has none of them.
-[[nodiscard]] std::vector<std::string> parse_attention_variants(std::string_view text, int ranks);
-/// All of them, as for --variants.
-inline constexpr const char* all_attention_variants = "attention,all_to_all,serial,fused,fused_arrived,local_twin";
-
-/// Whether a variant stores its tiles to their owners: `fused` and `fused_arrived`.
-[[nodiscard]] inline bool is_fused(std::string_view variant) { return variant.starts_with("fused"); }
-
 /// What each rank computes if nothing is communicated: its own heads.
 [[nodiscard]] attention::Problem problem_of_rank(const AttentionCell& cell);
 

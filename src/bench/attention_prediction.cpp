@@ -13,10 +13,11 @@ namespace {
 
 /// Rate of the whole GPU in main loops such as those of this row, from its time: the prediction of an attention without
 /// communication, main loops + launch, solved for the rate. None if the launch is all there is.
-std::optional<double> main_loop_tflops(const AttentionRow& alone, const PredictionBasis& basis) {
+std::optional<double> main_loop_tflops(const AttentionCell& cell, const attention::Plan& plan, const Row& alone,
+                                       const PredictionBasis& basis) {
   constexpr double one_tflops = 1;
-  const PlanAudit audit = attention::audit_plan(problem_of_rank(alone.cell), *alone.plan, 1, basis.multiprocessors,
-                                                basis.platform, one_tflops);
+  const PlanAudit audit =
+      attention::audit_plan(problem_of_rank(cell), plan, 1, basis.multiprocessors, basis.platform, one_tflops);
   const double main_loops_us = microseconds(alone) - audit.launch_us;
   if (main_loops_us <= 0) {
     return std::nullopt;
@@ -52,25 +53,37 @@ AttentionPrediction prediction_of(const attention::Problem& problem, const PlanA
   return prediction;
 }
 
+void fill_in(Row& row, const AttentionPrediction& prediction) {
+  row.figures["predicted_us"] = rounded(prediction.call_us);
+  Json& parts = row.figures["prediction"];
+  parts = {{"coupled_us", rounded(prediction.coupled_us)},
+           {"main_loop_us", rounded(prediction.main_loop_us)},
+           {"drain_us", rounded(prediction.drain_us)},
+           {"stall_us", rounded(prediction.stall_us)},
+           {"tail_us", rounded(prediction.tail_us)}};
+  if (prediction.shortest_hidden_keys) {
+    parts["shortest_hidden_keys"] = *prediction.shortest_hidden_keys;
+  }
+}
+
 }  // namespace
 
-void add_predictions(std::vector<AttentionRow>& rows_of_cell, const PredictionBasis& basis) {
-  const auto alone = std::find_if(rows_of_cell.begin(), rows_of_cell.end(), [](const AttentionRow& row) {
-    return row.times.variant == "attention" && row.plan.has_value();
-  });
-  const std::optional<double> tflops = alone == rows_of_cell.end() ? std::nullopt : main_loop_tflops(*alone, basis);
+std::optional<AttentionPrediction> add_prediction(const AttentionCell& cell, const attention::Plan& alone,
+                                                  const attention::Plan& fused, std::vector<Row>& rows_of_cell,
+                                                  const PredictionBasis& basis) {
+  const Row* computed = find_variant(rows_of_cell, "attention");
+  Row* row = find_variant(rows_of_cell, "fused");
+  const std::optional<double> tflops =
+      computed == nullptr || row == nullptr ? std::nullopt : main_loop_tflops(cell, alone, *computed, basis);
   if (!tflops) {
-    return;
+    return std::nullopt;
   }
-  const double alone_us = microseconds(*alone);
-  for (AttentionRow& row : rows_of_cell) {
-    if (row.times.variant == "fused" && row.plan) {
-      const attention::Problem& problem = row.cell.problem;
-      const PlanAudit audit =
-          attention::audit_plan(problem, *row.plan, row.cell.ranks, basis.multiprocessors, basis.platform, *tflops);
-      row.prediction = prediction_of(problem, audit, alone_us);
-    }
-  }
+  const attention::Problem& problem = cell.problem;
+  const PlanAudit audit =
+      attention::audit_plan(problem, fused, cell.ranks, basis.multiprocessors, basis.platform, *tflops);
+  const AttentionPrediction prediction = prediction_of(problem, audit, microseconds(*computed));
+  fill_in(*row, prediction);
+  return prediction;
 }
 
 }  // namespace xstage::bench

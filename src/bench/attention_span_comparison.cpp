@@ -10,15 +10,6 @@ namespace xstage::bench {
 
 namespace {
 
-AttentionRow* row_with_spans(std::vector<AttentionRow>& rows, std::string_view variant) {
-  for (AttentionRow& row : rows) {
-    if (row.times.variant == variant && row.spans) {
-      return &row;
-    }
-  }
-  return nullptr;
-}
-
 std::optional<double> ratio_of(const std::optional<SpanTimes>& one, const std::optional<SpanTimes>& other) {
   if (!one || !other || other->median_us <= 0) {
     return std::nullopt;
@@ -102,23 +93,18 @@ void add_all_times(Json& json, const AttentionSpans& spans) {
 
 }  // namespace
 
-void add_twin_comparison(std::vector<AttentionRow>& rows_of_cell) {
-  AttentionRow* fused = row_with_spans(rows_of_cell, "fused");
-  const AttentionRow* twin = row_with_spans(rows_of_cell, "local_twin");
-  if (fused != nullptr && twin != nullptr) {
-    fused->spans->stage_to_twin = ratio_of(staging(*fused->spans), staging(*twin->spans));
-    fused->spans->store_to_twin = ratio_of(storing(*fused->spans), storing(*twin->spans));
-  }
+void add_twin_comparison(AttentionSpans& fused, const AttentionSpans& twin) {
+  fused.stage_to_twin = ratio_of(staging(fused), staging(twin));
+  fused.store_to_twin = ratio_of(storing(fused), storing(twin));
 }
 
-void add_verdict(std::vector<AttentionRow>& rows_of_cell, const PredictionBasis& basis) {
-  AttentionRow* fused = row_with_spans(rows_of_cell, "fused");
-  if (fused == nullptr || !fused->spans->wave || !fused->plan) {
+void add_verdict(AttentionSpans& fused, StorePath path, const PredictionBasis& basis) {
+  if (!fused.wave) {
     return;
   }
-  const Audit found = audit(basis.platform, workload_of(*fused->spans->wave, fused->plan->store_path));
-  fused->spans->verdict = {found.phase_shifted.verdict, found.aligned.verdict, stall_us(found.phase_shifted),
-                           stall_us(found.aligned)};
+  const Audit found = audit(basis.platform, workload_of(*fused.wave, path));
+  fused.verdict = {found.phase_shifted.verdict, found.aligned.verdict, stall_us(found.phase_shifted),
+                   stall_us(found.aligned)};
 }
 
 std::string comparison_text(const AttentionSpans& spans, const std::optional<AttentionPrediction>& prediction) {
@@ -155,8 +141,7 @@ std::string comparison_text(const AttentionSpans& spans, const std::optional<Att
   return text;
 }
 
-Json spans_json(const AttentionRow& row) {
-  const AttentionSpans& spans = *row.spans;
+Json spans_json(const AttentionSpans& spans, const std::optional<AttentionPrediction>& prediction) {
   Json json{{"call_us", rounded(spans.call_us)}};
   add_all_times(json, spans);
   json["tail_us"] = rounded(spans.tail_us);
@@ -169,8 +154,8 @@ Json spans_json(const AttentionRow& row) {
   if (spans.wave) {
     json["wave"] = wave_json(*spans.wave);
   }
-  if (row.prediction) {
-    json["predicted"] = predicted_json(*row.prediction);
+  if (prediction) {
+    json["predicted"] = predicted_json(*prediction);
   }
   if (spans.verdict) {
     json["audit"] = {

@@ -1,26 +1,27 @@
 #pragma once
 // Recorded spans of a cell against each other and against the model.
 
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "bench/attention_row.hpp"
-#include "bench/gemm_prediction.hpp"
+#include "bench/attention_prediction.hpp"
+#include "bench/attention_spans.hpp"
+#include "bench/prediction_basis.hpp"
 
 namespace xstage::bench {
 
-/// In the row `fused`: its staging and storing against that of `local_twin`, if both have been recorded.
-void add_twin_comparison(std::vector<AttentionRow>& rows_of_cell);
+/// Into the spans of `fused`: its staging and storing against those of `local_twin`.
+void add_twin_comparison(AttentionSpans& fused, const AttentionSpans& twin);
 
-/// In the row `fused`: what xstage::audit says of the wave that it recorded. Throws InputError if the wave is not one
-/// that the platform can be asked about.
-void add_verdict(std::vector<AttentionRow>& rows_of_cell, const PredictionBasis& basis);
+/// Into the spans of `fused`, if it recorded a wave: what xstage::audit says of that, stored on this path. Throws
+/// InputError if the wave is not one that the platform can be asked about.
+void add_verdict(AttentionSpans& fused, StorePath path, const PredictionBasis& basis);
 
 /// What a row's spans say, beside the prediction if there is one, in one line.
 [[nodiscard]] std::string comparison_text(const AttentionSpans& spans,
                                           const std::optional<AttentionPrediction>& prediction);
 
-/// The field `spans` of a row. The row has them.
-[[nodiscard]] Json spans_json(const AttentionRow& row);
+/// The field `spans` of a row.
+[[nodiscard]] Json spans_json(const AttentionSpans& spans, const std::optional<AttentionPrediction>& prediction);
 
 }  // namespace xstage::bench

@@ -1,8 +1,5 @@
 #include "bench/attention_spans.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -154,18 +151,6 @@ std::optional<PeerWave> wave_of(const AttentionSpans& sums, const std::vector<Ti
 }
 
 }  // namespace
-
-bool has_spans(std::string_view variant) { return variant == "fused" || variant == "local_twin"; }
-
-std::string why_no_spans(const std::vector<std::string>& variants, bool trace) {
-  if (std::none_of(variants.begin(), variants.end(), has_spans)) {
-    return fmt::format("none of the variants {} is recorded: fused and local_twin are", fmt::join(variants, ","));
-  }
-  if (trace && std::find(variants.begin(), variants.end(), "fused") == variants.end()) {
-    return fmt::format("a trace is of the variant fused, which is not among {}", fmt::join(variants, ","));
-  }
-  return "";
-}
 
 int spans_of_a_role(const attention::Problem& problem, const attention::Plan& plan, int world) {
   const int tiles = attention::make_schedule(problem, 0, world).tiles();  // of any rank

@@ -53,12 +53,6 @@ struct AttentionSpans {
   std::optional<PeerWaveVerdict> verdict;
 };
 
-/// Whether calls of a variant are recorded: `fused` and `local_twin`.
-[[nodiscard]] bool has_spans(std::string_view variant);
-
-/// Why a run of these variants records nothing that is asked for; empty if it does. A trace is of `fused`.
-[[nodiscard]] std::string why_no_spans(const std::vector<std::string>& variants, bool trace);
-
 /// Room that each role of each CTA needs for one call. The plan is a handle's: nothing is left to the rule.
 [[nodiscard]] int spans_of_a_role(const attention::Problem& problem, const attention::Plan& plan, int world);
 

@@ -1,53 +1,72 @@
 #pragma once
-// A run of a benchmark, cell by cell: what the benchmarks have in common.
-
-#include <fmt/format.h>
+// A run of a benchmark, cell by cell: what the benchmarks have in common, without any GPU.
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "xstage/error.hpp"
+#include "bench/row.hpp"
+#include "xstage/trace.hpp"
 
 namespace xstage::bench {
 
-/// How far a run came. The outcome of a benchmark is one, with rows.
-struct RunState {
+/// Before each trial, as long as it takes at the least: long kernels are bound by power, and without a rest the clock
+/// that a variant gets depends on what ran before it; two programs that measure different variants could not be
+/// compared.
+inline constexpr int rest_ms = 15;
+
+/// A sustained figure is of so many seconds of replays, without rests; what counts is their second half.
+inline constexpr double sustained_seconds = 2;
+
+/// Which rows have a sustained figure.
+enum class Sustained { none, readme, all };
+/// "none", "readme" or "all". InputError for anything else.
+[[nodiscard]] Sustained parse_sustained(std::string_view text);
+
+/// What a run is asked for, whatever it measures.
+struct RunOptions {
+  std::vector<int> devices;  // one a rank
+  int trials = 20;
+  bool verify = false;
+  bool spans = false;  // after the trials of a cell: calls of instrumented kernels, where the benchmark has them
+  Sustained sustained = Sustained::none;
+};
+
+struct CellSeconds {
+  std::string cell;
+  double seconds = 0;
+};
+
+/// How far a run came.
+struct Outcome {
+  std::vector<Row> rows;
+  Json header = Json::object();  // of the result file: what only the run knows
+  std::optional<trace::Trace> trace;
+  std::vector<CellSeconds> seconds;  // that each cell took
   int failed_cells = 0;
   int wrong_cells = 0;  // with results that are not right; they have no rows of them
   bool stopped = false;
 };
 
 /// Told while it runs.
-template <typename Row, typename Outcome>
-struct BenchObserver {
+struct Observer {
   std::function<void(const Row&)> row;
   std::function<void(const std::string&)> note;
   std::function<void(const Outcome&)> cell_done;
   std::function<bool()> proceed;  // false: stop before the next trial
 };
 
-/// `run_cell(cell)` for all of them, until the observer says stop. One that fails is reported and left out.
-template <typename Cell, typename Observer, typename Outcome, typename RunCell>
-void run_cells(const std::vector<Cell>& cells, const Observer& observer, Outcome& outcome, const RunCell& run_cell) {
-  const auto failed = [&](const Cell& cell, const char* reason) {
-    ++outcome.failed_cells;
-    observer.note(fmt::format("{}: {}", cell_name(cell), reason));
-  };
-  for (const Cell& cell : cells) {
-    if (!observer.proceed()) {
-      break;
-    }
-    try {
-      run_cell(cell);
-    } catch (const DeviceError& error) {
-      failed(cell, error.what());
-    } catch (const InputError& error) {
-      failed(cell, error.what());
-    }
-    observer.cell_done(outcome);
-  }
-  outcome.stopped = !observer.proceed();
-}
+/// `run_cell(index)` for all of them, until the observer says stop. One that fails is reported and left out.
+void run_cells(const std::vector<CellHead>& cells, const Observer& observer, Outcome& outcome,
+               const std::function<void(std::size_t cell)>& run_cell);
+
+/// Header fields of a result file that all benchmarks have: `timing`, `rest_ms`, `multicast`, `sustained`.
+void add_timing_header(Json& document, const RunOptions& options);
+
+/// A line a cell with what it took, and their sum.
+[[nodiscard]] std::string seconds_text(const Outcome& outcome);
+[[nodiscard]] double total_seconds(const Outcome& outcome);
 
 }  // namespace xstage::bench

@@ -1,26 +1,20 @@
 #include "bench/gemm_prediction.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <limits>
-#include <string_view>
 
-#include "xstage/error.hpp"
+#include "bench/gemm_rows.hpp"
 
 namespace xstage::bench {
 
 namespace {
 
-bool is(const GemmRow& row, std::string_view variant) { return row.times.variant == variant; }
-
 /// The faster way to compute without communication: what the ratios are against.
-double computing_us(const std::vector<GemmRow>& rows) {
+double computing_us(const std::vector<Row>& rows) {
   double fastest = std::numeric_limits<double>::infinity();
-  for (const GemmRow& row : rows) {
-    if (is(row, "cublas") || is(row, "alone")) {
-      fastest = std::min(fastest, microseconds(row));
+  for (const char* variant : {"cublas", "alone"}) {
+    if (const Row* row = find_variant(rows, variant)) {
+      fastest = std::min(fastest, microseconds(*row));
     }
   }
   return fastest;
@@ -28,14 +22,11 @@ double computing_us(const std::vector<GemmRow>& rows) {
 
 /// Rate of the whole GPU in main loops such as those of this row, from its time: the prediction of a GEMM without
 /// communication, waves x main loop + launch, solved for the rate. None if the launch is all there is.
-std::optional<double> main_loop_tflops(const GemmRow& alone, const PredictionBasis& basis) {
-  const GemmShape shape = shape_of_rank(alone.cell);
-  gemm::Problem problem;
-  problem.m = shape.m;
-  problem.n = shape.n;
-  problem.k = shape.k;
+std::optional<double> main_loop_tflops(const GemmCell& cell, const Plan& plan, const Row& alone,
+                                       const PredictionBasis& basis) {
   constexpr double one_tflops = 1;
-  const PlanAudit audit = gemm::audit_plan(problem, *alone.plan, 1, basis.multiprocessors, basis.platform, one_tflops);
+  const PlanAudit audit =
+      gemm::audit_plan(problem_of_rank(cell), plan, 1, basis.multiprocessors, basis.platform, one_tflops);
   const double main_loops_us = microseconds(alone) - audit.launch_us;
   if (main_loops_us <= 0) {
     return std::nullopt;
@@ -45,32 +36,20 @@ std::optional<double> main_loop_tflops(const GemmRow& alone, const PredictionBas
 
 }  // namespace
 
-void check_basis(const PredictionBasis& basis) {
-  constexpr double bytes_of_tile = 65536;
-  const OperatingPointOrReason found =
-      operating_point(basis.platform, StorePath::bulk, basis.multiprocessors, bytes_of_tile);
-  if (!found.usable) {
-    throw InputError(fmt::format("platform {}: {}", basis.platform.node.name, fmt::join(found.reasons, "; ")));
-  }
-}
-
-void add_predictions(std::vector<GemmRow>& rows_of_cell, const PredictionBasis& basis) {
-  const auto alone = std::find_if(rows_of_cell.begin(), rows_of_cell.end(),
-                                  [](const GemmRow& row) { return is(row, "alone") && row.plan.has_value(); });
-  const std::optional<double> tflops = alone == rows_of_cell.end() ? std::nullopt : main_loop_tflops(*alone, basis);
+std::optional<PredictedSpans> add_prediction(const GemmCell& cell, const Plan& alone, const Plan& fused,
+                                             std::vector<Row>& rows_of_cell, const PredictionBasis& basis) {
+  const Row* computed = find_variant(rows_of_cell, "alone");
+  Row* predicted = find_variant(rows_of_cell, "fused");
+  const std::optional<double> tflops =
+      computed == nullptr || predicted == nullptr ? std::nullopt : main_loop_tflops(cell, alone, *computed, basis);
   if (!tflops) {
-    return;
+    return std::nullopt;
   }
-  const double computing = computing_us(rows_of_cell);
-  for (GemmRow& row : rows_of_cell) {
-    if (is(row, "fused") && row.plan) {
-      const PlanAudit audit =
-          gemm::audit_plan(row.cell.problem, *row.plan, row.cell.ranks, basis.multiprocessors, basis.platform, *tflops);
-      row.predicted_us = audit.predicted_us;
-      row.predicted_spans = {audit.main_loop_us, audit.stall_us};
-      row.ceiling = std::max(computing, audit.all_drain_us) / computing;
-    }
-  }
+  const PlanAudit audit =
+      gemm::audit_plan(cell.problem, fused, cell.ranks, basis.multiprocessors, basis.platform, *tflops);
+  predicted->figures["predicted_us"] = rounded(audit.predicted_us);
+  add_ceiling(*predicted, computing_us(rows_of_cell), audit.all_drain_us);
+  return PredictedSpans{audit.main_loop_us, audit.stall_us};
 }
 
 }  // namespace xstage::bench

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gemm/layout.hpp"
@@ -123,6 +125,25 @@ GemmSpans sum_up(const trace::Trace& trace, const gemm::Problem& problem, const 
   sums.wait_chunk = of_kind[SpanKind::wait_chunk].times();
   sums.push_chunk = of_kind[SpanKind::push_chunk].times();
   return sums;
+}
+
+Json spans_json(const GemmSpans& spans, const std::optional<PredictedSpans>& predicted) {
+  const std::array<std::pair<const char*, const std::optional<SpanTimes>&>, 6> kinds{
+      {{"main_loop_us", spans.main_loop},
+       {"stage_tile_us", spans.stage_tile},
+       {"store_tile_us", spans.store_tile},
+       {"wait_partial_us", spans.wait_partial},
+       {"wait_chunk_us", spans.wait_chunk},
+       {"push_chunk_us", spans.push_chunk}}};
+  Json json{{"call_us", rounded(spans.call_us)}};
+  for (const auto& [name, times] : kinds) {
+    add_times(json, name, times);
+  }
+  if (predicted) {
+    json["predicted"] = {{"main_loop_us", rounded(predicted->main_loop_us)},
+                         {"stall_us", rounded(predicted->stall_us)}};
+  }
+  return json;
 }
 
 std::string comparison_text(const GemmSpans& spans, const std::optional<PredictedSpans>& predicted) {

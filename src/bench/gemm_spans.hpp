@@ -38,6 +38,9 @@ struct PredictedSpans {
 /// Throws InputError if the trace is not one of this problem and plan. `call_us` stays 0.
 [[nodiscard]] GemmSpans sum_up(const trace::Trace& trace, const gemm::Problem& problem, const Plan& plan);
 
+/// The field `spans` of a row.
+[[nodiscard]] Json spans_json(const GemmSpans& spans, const std::optional<PredictedSpans>& predicted);
+
 /// Measured against predicted, in one line.
 [[nodiscard]] std::string comparison_text(const GemmSpans& spans, const std::optional<PredictedSpans>& predicted);
 

@@ -159,39 +159,6 @@ std::vector<MoeCell> make_moe_cells(const MoeChoice& choice, int ranks) {
   return cells;
 }
 
-std::vector<std::string> parse_moe_variants(std::string_view text, int ranks) {
-  const std::vector<std::string_view> known = files::split(all_moe_variants, ',', most_parts);
-  const std::vector<std::string_view> named = files::split(text, ',', most_parts);
-  for (const std::string_view name : named) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(fmt::format("variant '{}': one of {}", name, all_moe_variants));
-    }
-  }
-  std::vector<std::string> variants;
-  for (const std::string_view name : known) {
-    const bool possible = ranks > 1 || !(is_exchange(name) || combine_of(name) == moe::Combine::rows);
-    if (possible && std::find(named.begin(), named.end(), name) != named.end()) {
-      variants.emplace_back(name);
-    }
-  }
-  if (variants.empty()) {
-    throw InputError(fmt::format("variants '{}' on 1 GPU: it has unfused, linear1 and linear2 only", text));
-  }
-  return variants;
-}
-
-bool is_layer(std::string_view variant) { return variant == "unfused" || variant == "unfused_rows"; }
-
-bool is_exchange(std::string_view variant) {
-  return variant == "dispatch" || variant == "combine" || variant == "combine_rows" || is_local_twin(variant);
-}
-
-bool is_local_twin(std::string_view variant) { return variant == "dispatch_local" || variant == "combine_local"; }
-
-moe::Combine combine_of(std::string_view variant) {
-  return variant == "unfused_rows" || variant == "combine_rows" ? moe::Combine::rows : moe::Plan{}.combine;
-}
-
 moe::Problem problem_of(const MoeCell& cell) { return moe::problem_of(cell.shape, cell.tokens); }
 
 moe::RoutingRequest routing_request(const MoeCell& cell) {

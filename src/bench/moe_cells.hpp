@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "moe/routing.hpp"
-#include "moe/shapes.hpp"
+#include "bench/moe_routing.hpp"
+#include "bench/moe_shapes.hpp"
 
 namespace xstage::bench {
 
@@ -31,7 +31,7 @@ struct MoeChoice {
 /// "all" or names of moe::shapes. This and those below: each once, in the order of the list; InputError for anything
 /// else.
 [[nodiscard]] std::vector<moe::Shape> parse_moe_shapes(std::string_view text);
-/// Numbers, and "matrix", "decode" and "published" for those of moe/shapes.hpp.
+/// Numbers, and "matrix", "decode" and "published" for those of bench/moe_shapes.hpp.
 [[nodiscard]] std::vector<std::int64_t> parse_moe_tokens(std::string_view text);
 /// "balanced", "skewed" and "one_expert".
 [[nodiscard]] std::vector<moe::Skew> parse_moe_routings(std::string_view text);
@@ -43,26 +43,6 @@ struct MoeChoice {
 
 /// Cells on so many ranks, none twice. InputError if one breaks a rule.
 [[nodiscard]] std::vector<MoeCell> make_moe_cells(const MoeChoice& choice, int ranks);
-
-/// "unfused,dispatch,..." in the order in which they are measured, each once. InputError for a name that is none, and
-/// if one rank alone has none of them.
-[[nodiscard]] std::vector<std::string> parse_moe_variants(std::string_view text, int ranks);
-/// All of them, as for --variants.
-inline constexpr const char* all_moe_variants =
-    "unfused,unfused_rows,dispatch,linear1,linear2,combine,combine_rows,dispatch_local,combine_local";
-
-/// Whether a variant is the layer: `unfused` and `unfused_rows`.
-[[nodiscard]] bool is_layer(std::string_view variant);
-
-/// Whether a variant does nothing but move rows between ranks: `dispatch`, `combine` and `combine_rows`, and the twins
-/// of the former two.
-[[nodiscard]] bool is_exchange(std::string_view variant);
-
-/// Whether it is an exchange whose rows for peers stay in the rank's own memory: `dispatch_local` and `combine_local`.
-[[nodiscard]] bool is_local_twin(std::string_view variant);
-
-/// Of a layer, or of combine alone: what crosses. As the plan has it, or each choice's row.
-[[nodiscard]] moe::Combine combine_of(std::string_view variant);
 
 /// The heap is made for the cell's tokens and no more.
 [[nodiscard]] moe::Problem problem_of(const MoeCell& cell);

@@ -56,27 +56,6 @@ MoeLoad load_of(const MoeCell& cell, const moe::Routing& routing) {
   return load;
 }
 
-double operations_of_rank(const MoeCell& cell, std::string_view variant, const MoeLoad& load) {
-  const double whole = moe::flops(problem_of(cell), load.rows);
-  if (variant == "linear1") {
-    return whole * 2 / 3;  // gate and up
-  }
-  if (variant == "linear2") {
-    return whole / 3;
-  }
-  return is_exchange(variant) ? 0 : whole;
-}
-
-std::int64_t remote_bytes(std::string_view variant, const MoeLoad& load) {
-  if (variant == "dispatch" || variant == "dispatch_local") {
-    return load.dispatch_bytes;
-  }
-  if (variant == "combine" || variant == "combine_local") {
-    return load.combine_bytes;
-  }
-  return variant == "combine_rows" ? load.combine_rows_bytes : 0;
-}
-
 std::string routings_file(const std::vector<MoeCell>& cells) {
   std::string body;
   Json header{{"schema", "xstage.routings/1"}, {"ranks", cells.empty() ? 0 : cells.front().ranks}};

@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "bench/moe_cells.hpp"
-#include "moe/routing_counts.hpp"
+#include "bench/moe_routing_counts.hpp"
 
 namespace xstage::bench {
 
@@ -20,13 +19,6 @@ struct MoeLoad {
   std::int64_t combine_rows_bytes = 0;  // the same where each choice of such a token has its row
 };
 [[nodiscard]] MoeLoad load_of(const MoeCell& cell, const moe::Routing& routing);
-
-/// Floating-point operations of one call of a variant, of the rank with most rows; 0 for exchanges.
-[[nodiscard]] double operations_of_rank(const MoeCell& cell, std::string_view variant, const MoeLoad& load);
-
-/// Bytes of rows that leave the rank with most of them in one call of a variant, or would if it were no local twin; 0
-/// unless it is an exchange.
-[[nodiscard]] std::int64_t remote_bytes(std::string_view variant, const MoeLoad& load);
 
 /// One line of JSON, {"schema": "xstage.routings/1", "ranks", "cells": [{"shape", "hidden", "intermediate",
 /// "experts_per_rank", "top_k", "tokens", "routing", "remote_share", "offset"}]}, and behind it, in the byte order of

@@ -70,10 +70,6 @@ gemm::Problem product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return problem;
 }
 
-double operations(const gemm::Problem& problem) {
-  return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
-}
-
 }  // namespace
 
 UlyssesShapeChoice parse_ulysses_shapes(std::string_view text) {
@@ -98,41 +94,6 @@ std::vector<UlyssesCell> make_ulysses_cells(const UlyssesShapeChoice& choice, in
     }
   }
   return cells;
-}
-
-std::vector<std::string> parse_ulysses_variants(std::string_view text, int ranks) {
-  const std::vector<std::string_view> known = files::split(all_ulysses_variants, ',', most_parts);
-  const std::vector<std::string_view> named = files::split(text, ',', most_parts);
-  for (const std::string_view name : named) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(fmt::format("variant '{}': one of {}", name, all_ulysses_variants));
-    }
-  }
-  std::vector<std::string> variants;
-  for (const std::string_view name : known) {
-    const bool possible = ranks > 1 || !is_among_ranks(name);
-    if (possible && std::find(named.begin(), named.end(), name) != named.end()) {
-      variants.emplace_back(name);
-    }
-  }
-  if (variants.empty()) {
-    throw InputError(fmt::format("variants '{}' on 1 GPU: it has compute and its parts only", text));
-  }
-  return variants;
-}
-
-bool is_among_ranks(std::string_view variant) { return variant == "fused" || variant == "flags"; }
-
-bool has_projection(std::string_view variant) {
-  return variant == "qkv_projection" || variant == "compute" || is_among_ranks(variant);
-}
-
-bool has_attention(std::string_view variant) {
-  return variant == "attention" || variant == "compute" || is_among_ranks(variant);
-}
-
-bool has_output_projection(std::string_view variant) {
-  return variant == "output_projection" || variant == "compute" || is_among_ranks(variant);
 }
 
 std::int64_t hidden_of(const UlyssesCell& cell) { return std::int64_t{cell.heads} * ulysses_head_dim; }
@@ -167,20 +128,6 @@ AttentionCell attention_of(const UlyssesCell& cell) {
 
 gemm::Problem output_projection_of(const UlyssesCell& cell, int rank) {
   return product(own_tokens(cell, rank), hidden_of(cell), hidden_of(cell));
-}
-
-double operations_of_rank(const UlyssesCell& cell, std::string_view variant) {
-  double sum = 0;
-  if (has_projection(variant)) {
-    sum += operations(local_projection_of(cell, 0));
-  }
-  if (has_attention(variant)) {
-    sum += operations_of_rank(attention_of(cell));
-  }
-  if (has_output_projection(variant)) {
-    sum += operations(output_projection_of(cell, 0));
-  }
-  return sum;
 }
 
 std::string shape_text(const UlyssesCell& cell) { return fmt::format("{}x{}", cell.tokens, cell.heads); }

@@ -41,20 +41,6 @@ struct UlyssesShapeChoice {
 /// tokens, or nothing is left to measure.
 [[nodiscard]] std::vector<UlyssesCell> make_ulysses_cells(const UlyssesShapeChoice& choice, int ranks);
 
-/// "compute,fused,..." in the order in which they are measured, each once. InputError for a name that is none, and if
-/// one rank alone has none of them.
-[[nodiscard]] std::vector<std::string> parse_ulysses_variants(std::string_view text, int ranks);
-/// All of them, as for --variants.
-inline constexpr const char* all_ulysses_variants = "compute,qkv_projection,attention,output_projection,fused,flags";
-
-/// Whether a variant is the layer among ranks: `fused` and `flags`.
-[[nodiscard]] bool is_among_ranks(std::string_view variant);
-
-/// Which of a layer's operations a variant has.
-[[nodiscard]] bool has_projection(std::string_view variant);
-[[nodiscard]] bool has_attention(std::string_view variant);
-[[nodiscard]] bool has_output_projection(std::string_view variant);
-
 [[nodiscard]] std::int64_t hidden_of(const UlyssesCell& cell);
 [[nodiscard]] std::int64_t own_tokens(const UlyssesCell& cell, int rank);
 
@@ -66,9 +52,6 @@ inline constexpr const char* all_ulysses_variants = "compute,qkv_projection,atte
 [[nodiscard]] AttentionCell attention_of(const UlyssesCell& cell);
 /// Of a rank's own tokens.
 [[nodiscard]] gemm::Problem output_projection_of(const UlyssesCell& cell, int rank);
-
-/// Floating-point operations of one call of a variant, of the rank with most tokens.
-[[nodiscard]] double operations_of_rank(const UlyssesCell& cell, std::string_view variant);
 
 /// As the command line states it: "16384x24".
 [[nodiscard]] std::string shape_text(const UlyssesCell& cell);

@@ -17,18 +17,24 @@ namespace {
 
 }  // namespace
 
-GemmBenchOutcome run_gemm_bench(const GemmBenchOptions& /*options*/, const GemmBenchObserver& /*observer*/) { fail(); }
-
-AttentionBenchOutcome run_attention_bench(const AttentionBenchOptions& /*options*/,
-                                          const AttentionBenchObserver& /*observer*/) {
+Outcome run_gemm_bench(const GemmBenchOptions& /*options*/, const std::vector<CellHead>& /*heads*/,
+                       const Observer& /*observer*/) {
   fail();
 }
 
-UlyssesBenchOutcome run_ulysses_bench(const UlyssesBenchOptions& /*options*/,
-                                      const UlyssesBenchObserver& /*observer*/) {
+Outcome run_attention_bench(const AttentionBenchOptions& /*options*/, const std::vector<CellHead>& /*heads*/,
+                            const Observer& /*observer*/) {
   fail();
 }
 
-MoeBenchOutcome run_moe_bench(const MoeBenchOptions& /*options*/, const MoeBenchObserver& /*observer*/) { fail(); }
+Outcome run_ulysses_bench(const UlyssesBenchOptions& /*options*/, const std::vector<CellHead>& /*heads*/,
+                          const Observer& /*observer*/) {
+  fail();
+}
+
+Outcome run_moe_bench(const MoeBenchOptions& /*options*/, const std::vector<CellHead>& /*heads*/,
+                      const Observer& /*observer*/) {
+  fail();
+}
 
 }  // namespace xstage::bench

@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/moe_bench.hpp"
-#include "bench/result_file.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_run.hpp"
-#include "cli/json_output.hpp"
 #include "cli/output_paths.hpp"
-#include "cli/quantities.hpp"
 #include "xstage/cuda_node.hpp"
 #include "xstage/files.hpp"
 
@@ -20,62 +20,30 @@ namespace xstage::cli {
 
 namespace {
 
+constexpr std::span<const bench::MoeVariant> variant_table(bench::moe_variants);
+
 struct MoeOptions : BenchOptions {
   std::string shapes = "all";
   std::string tokens = "4096,8192";
   std::string routings = "balanced,skewed";
   std::string remote_shares = "natural";
-  std::string variants = bench::all_moe_variants;
+  std::string variants;
   std::string routing_file;
 };
 
-std::string rate_text(const bench::MoeRow& row) {
-  if (!bench::is_exchange(row.times.variant)) {
-    return fmt::format("{:>7.1f} TFLOP/s", bench::tflops(row));
-  }
-  const std::string share = row.drain_share ? fmt::format(", {}% of R", fixed(100 * *row.drain_share, 1)) : "";
-  return fmt::format("{:>7.1f} GB/s{}", bench::gb_per_s(row), share);
-}
-
-std::string ratio_text(const bench::MoeRow& row) {
-  std::string text;
-  if (row.ratio) {
-    text = fmt::format(", {} of linear1 + linear2", ratio_with_interval(*row.ratio));
-  }
-  if (row.parts_ratio) {
-    text += fmt::format(", {} of all parts", fixed(row.parts_ratio->ratio, 3));
-  }
-  return text;
-}
-
-std::string heading(int ranks) {
-  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<14} {:>9}  {}\n", fmt::format("shape, R={}", ranks), "tokens",
-                     "routing", "remote", "variant", "us", "rate");
-}
-
-std::string line_of(const bench::MoeRow& row) {
-  return fmt::format("{:<18} {:>6} {:<10} {:>6}  {:<14} {:>9.1f}  {}{}\n", row.cell.shape.name, row.cell.tokens,
-                     bench::routing_name(row.cell.skew), bench::share_text(row.cell.remote_share), row.times.variant,
-                     bench::microseconds(row), rate_text(row), ratio_text(row));
-}
-
-Json document(const NodeDescription& node, const bench::MoeBenchOptions& run, const bench::MoeBenchOutcome& outcome) {
-  Json json = bench::result_document("moe", node, run.devices);
-  json["timing"] =
-      "microseconds of one call in a CUDA graph of `replays` calls, maximum over ranks, which start together; trials "
-      "of a cell's variants alternate, each after a rest of 15 ms; one_shot_us: one call from rest, until results are "
-      "complete on every rank";
-  json["rates"] =
-      "tflops: of the rank with most rows; remote_bytes, gb_per_s: rows that leave the rank with most of them, or of "
-      "a local twin would";
-  json["ratios"] =
-      "of time, medians over rounds with their 95% sign-test intervals: `ratio` to linear1 + linear2, `parts_ratio` to "
-      "dispatch + linear1 + linear2 + combine, of `unfused_rows` + combine_rows";
+Json header_of(const bench::MoeBenchOptions& run) {
+  Json header{
+      {"rates",
+       "tflops: of the rank with most rows; remote_bytes, gb_per_s: rows that leave the rank with most of them, "
+       "or of a local twin would"},
+      {"ratios", fmt::format("of time, medians over rounds with their 95% sign-test intervals: `ratio` to linear1 + "
+                             "linear2, `parts_ratio` to dispatch + linear1 + linear2 + combine, of `unfused_rows` + "
+                             "combine_rows; {}computing: linear1 + linear2; communicating: dispatch and that combine",
+                             bench::ceiling_text)}};
   if (run.drain_gb_per_s) {
-    json["drain_gb_per_s"] = *run.drain_gb_per_s;
+    header["drain_gb_per_s"] = *run.drain_gb_per_s;
   }
-  json["rows"] = bench::rows_json(outcome.rows);
-  return json;
+  return header;
 }
 
 bench::MoeChoice read_choice(const MoeOptions& options) {
@@ -110,27 +78,33 @@ ExitCode write_routings(Console& console, const MoeOptions& options, const bench
 
 ExitCode bench_moe(Console& console, const MoeOptions& options) {
   const bench::MoeChoice choice = read_choice(options);
+  const auto select = [&](int ranks) {
+    return parsed("--variants", [&] { return bench::select_variants(variant_table, options.variants, ranks); });
+  };
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
-  static_cast<void>(parsed("--variants", [&] { return bench::parse_moe_variants(options.variants, 2); }));
+  static_cast<void>(select(2));
   check_options(options);
   if (!options.routing_file.empty()) {
     return write_routings(console, options, choice);
   }
   bench::MoeBenchOptions run;
-  if (!options.platform.empty()) {
+  if (!options.platform.empty() && !options.list) {
     run.drain_gb_per_s = drain_of(options.platform);
   }
-  const NodeDescription node = describe_machine(console, options);
-  set_run(run, options, node);
-  const int ranks = static_cast<int>(run.devices.size());
-  run.variants = parsed("--variants", [&] { return bench::parse_moe_variants(options.variants, ranks); });
-  run.cells = bench::make_moe_cells(choice, ranks);
-  Benchmark<bench::MoeBenchOutcome> benchmark;
-  benchmark.measure = [&](const bench::MoeBenchObserver& observer) { return bench::run_moe_bench(run, observer); };
-  benchmark.heading = heading(ranks);
-  benchmark.lines = line_of;
-  benchmark.document = [&](const bench::MoeBenchOutcome& outcome) { return document(node, run, outcome); };
-  return run_benchmark(console, options, benchmark);
+  const BenchTarget target = find_target(console, options);
+  set_run(run, options, target);
+  run.variants = select(target.ranks());
+  run.cells = bench::make_moe_cells(choice, target.ranks());
+  Benchmark benchmark;
+  benchmark.name = "moe";
+  std::transform(run.cells.begin(), run.cells.end(), std::back_inserter(benchmark.cells),
+                 [&](const auto& cell) { return bench::head_of(cell, run.variants, target.multiprocessors); });
+  benchmark.run = run;
+  benchmark.measure = [&](const auto& heads, const bench::Observer& observer) {
+    return bench::run_moe_bench(run, heads, observer);
+  };
+  benchmark.header = header_of(run);
+  return run_benchmark(console, options, target, benchmark);
 }
 
 }  // namespace
@@ -148,10 +122,7 @@ void add_bench_moe(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--remote-share", options->remote_shares,
                    "of the choices, those of other ranks' experts: fractions (7/8), comma-separated; natural: (R-1)/R")
       ->capture_default_str();
-  verb->add_option(
-          "--variants", options->variants,
-          fmt::format("comma-separated, of {}; one rank has unfused, linear1 and linear2", bench::all_moe_variants))
-      ->capture_default_str();
+  add_variants(*verb, options->variants, variant_table);
   add_run_options(*verb, *options);
   verb->add_option("--platform", options->platform,
                    "platform profile: also the share of its drain rate that exchanges reach");

@@ -6,11 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "bench/gemm_prediction.hpp"
+#include "bench/bench_run.hpp"
+#include "bench/prediction_basis.hpp"
+#include "bench/variant_table.hpp"
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/verbs.hpp"
@@ -28,12 +31,25 @@ struct BenchOptions {
   std::string output;
   std::string platform;
   std::string trace;
+  std::string sustained = "none";
   bool verify = false;
+  bool spans = false;
+  bool list = false;
   bool json = false;
 };
 
-/// --devices, --trials and --output.
+/// --devices, --trials, --sustained, --list and --output.
 void add_run_options(CLI::App& verb, BenchOptions& options);
+
+/// --variants, of this table.
+template <typename Entry>
+void add_variants(CLI::App& verb, std::string& variants, std::span<const Entry> table) {
+  variants = bench::default_variants(table);
+  const std::string alone = bench::variant_names(table, [](const Entry& entry) { return !entry.among_ranks; });
+  verb.add_option("--variants", variants,
+                  fmt::format("comma-separated, of {}; one rank has {} only", bench::all_variants(table), alone))
+      ->capture_default_str();
+}
 
 /// --json, which comes last in a verb's help, and what the verb does.
 template <typename Options>
@@ -58,29 +74,32 @@ auto parsed(std::string_view option, Parse&& parse) {
 /// What can be said before any file is read or GPU asked for. Throws UsageError.
 void check_options(const BenchOptions& options);
 
-/// None if none is named.
+/// None if none is named, and for a list.
 [[nodiscard]] std::optional<Platform> read_named_platform(const BenchOptions& options);
 
+/// What a benchmark is measured on, or would be.
+struct BenchTarget {
+  NodeDescription node;
+  std::vector<int> devices;  // one a rank
+  int multiprocessors = 0;   // of the first of them
+  [[nodiscard]] int ranks() const { return static_cast<int>(devices.size()); }
+};
+
 /// The machine, with the command line for provenance. Throws DeviceError if it has no GPU, and then InputError if what
-/// will be measured on it cannot be written.
-[[nodiscard]] NodeDescription describe_machine(const Console& console, const BenchOptions& options);
+/// will be measured on it cannot be written. With --list: no machine, but as many GPUs as the options name, two if they
+/// name none, of 132 multiprocessors each.
+[[nodiscard]] BenchTarget find_target(const Console& console, const BenchOptions& options);
 
 /// One GPU a rank: those named, or all, at most as many as a heap may have.
 [[nodiscard]] std::vector<int> choose_devices(const std::vector<int>& named, const NodeDescription& node);
 
 /// The fields that the options of every benchmark have.
-template <typename Run>
-void set_run(Run& run, const BenchOptions& options, const NodeDescription& node) {
-  run.devices = choose_devices(options.devices, node);
-  run.trials = options.trials;
-  run.verify = options.verify;
-}
+void set_run(bench::RunOptions& run, const BenchOptions& options, const BenchTarget& target);
 
-/// Predictions for GPUs like the first of `devices`, none without a platform. Throws InputError if the platform knows
+/// Predictions for GPUs like the first of the target, none without a platform. Throws InputError if the platform knows
 /// too little.
 [[nodiscard]] std::optional<bench::PredictionBasis> prediction_basis(std::optional<Platform> platform,
-                                                                     const NodeDescription& node,
-                                                                     const std::vector<int>& devices);
+                                                                     const BenchTarget& target);
 
 /// Option help that the benchmarks share.
 inline constexpr const char* plan_help =

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/gemm_sampled_result.hpp"
 #include "bench/normal_pattern.hpp"
-#include "bench/sampled_result.hpp"
 
 namespace xstage::gemm_test {
 

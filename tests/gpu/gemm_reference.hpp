@@ -1,5 +1,5 @@
 #pragma once
-// The results of a fused GEMM in double, stated without the kernels' layout (bench/sampled_result).
+// The results of a fused GEMM in double, stated without the kernels' layout (bench/gemm_sampled_result).
 
 #include <string>
 

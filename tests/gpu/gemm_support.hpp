@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/sampled_result.hpp"
+#include "bench/gemm_sampled_result.hpp"
 #include "gpu/rank_support.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/gemm.hpp"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "bench/moe_reference.hpp"
 #include "bench/random_bits.hpp"
-#include "moe/reference.hpp"
 
 namespace xstage::moe_test {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/moe_routing.hpp"
+#include "bench/moe_routing_counts.hpp"
 #include "gpu/gemm_support.hpp"
 #include "kernels/collective/handle.hpp"
 #include "kernels/moe/moe_launches.hpp"
 #include "moe/exchange_plan.hpp"
-#include "moe/routing.hpp"
-#include "moe/routing_counts.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/symmetric_heap.hpp"
 

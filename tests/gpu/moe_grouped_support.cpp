@@ -6,11 +6,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "bench/moe_reference.hpp"
 #include "bench/normal_pattern.hpp"
 #include "bench/random_bits.hpp"
 #include "bench/sampling.hpp"
 #include "moe/packing.hpp"
-#include "moe/reference.hpp"
 #include "schedule/moe_tiles.hpp"
 
 namespace xstage::moe_test {

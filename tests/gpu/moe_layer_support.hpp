@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/moe_reference.hpp"
+#include "bench/moe_routing.hpp"
 #include "gpu/gemm_support.hpp"
-#include "moe/reference.hpp"
-#include "moe/routing.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/symmetric_heap.hpp"

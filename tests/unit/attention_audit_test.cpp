@@ -258,64 +258,69 @@ TEST(AttentionAudit, SaysWhatItCannotUse) {
 namespace xstage::bench {
 namespace {
 
-std::vector<AttentionRow> rows_of_cell(const char* shape, double attention_us, double fused_us) {
-  std::vector<AttentionRow> rows(2);
-  for (AttentionRow& row : rows) {
-    row.cell = make_attention_cells(parse_attention_shapes(shape), 2).front();
+struct MeasuredCell {
+  AttentionCell cell;
+  attention::Plan alone;
+  attention::Plan fused;
+  std::vector<Row> rows;
+
+  std::optional<AttentionPrediction> predict() {
+    return add_prediction(cell, alone, fused, rows, {attention::bulk_platform(), attention::multiprocessors});
   }
-  rows[0].times = {"attention", 1, 0, {attention_us}};
-  rows[0].plan = attention::make_plan(problem_of_rank(rows[0].cell), 1, attention::multiprocessors);
-  rows[1].times = {"fused", 1, 0, {fused_us}};
-  rows[1].plan = attention::make_plan(rows[1].cell.problem, 2, attention::multiprocessors);
-  return rows;
+};
+
+MeasuredCell measured_cell(const char* shape, double attention_us, double fused_us) {
+  MeasuredCell measured;
+  measured.cell = make_attention_cells(parse_attention_shapes(shape), 2).front();
+  measured.alone = attention::make_plan(problem_of_rank(measured.cell), 1, attention::multiprocessors);
+  measured.fused = attention::make_plan(measured.cell.problem, 2, attention::multiprocessors);
+  measured.rows.resize(2);
+  measured.rows[0].head.variant = "attention";
+  measured.rows[0].times.trials_us = {attention_us};
+  measured.rows[1].head.variant = "fused";
+  measured.rows[1].times.trials_us = {fused_us};
+  return measured;
 }
 
-PredictionBasis round_basis() { return {attention::bulk_platform(), attention::multiprocessors}; }
-
 TEST(BenchAttentionPrediction, AddsCommunicatingToMeasuredComputing) {
-  std::vector<AttentionRow> rows = rows_of_cell("2048x24", 40, 50);
-  add_predictions(rows, round_basis());
-  EXPECT_FALSE(rows[0].prediction);
-  ASSERT_TRUE(rows[1].prediction);
-  const AttentionPrediction& prediction = *rows[1].prediction;
+  MeasuredCell measured = measured_cell("2048x24", 40, 50);
+  const std::optional<AttentionPrediction> prediction = measured.predict();
+  ASSERT_TRUE(prediction);
   constexpr double drain_us = 3145728 / attention::round_drain;
-  EXPECT_NEAR(prediction.call_us, 40 + drain_us, 1e-6);
-  EXPECT_NEAR(prediction.coupled_us, 40 + drain_us, 1e-6);  // one wave: nobody would begin another tile
-  EXPECT_NEAR(prediction.tail_us, drain_us, 1e-6);
-  EXPECT_NEAR(prediction.main_loop_us, 36, 1e-6);  // 4 us of launch
+  EXPECT_NEAR(prediction->call_us, 40 + drain_us, 1e-6);
+  EXPECT_NEAR(prediction->coupled_us, 40 + drain_us, 1e-6);  // one wave: nobody would begin another tile
+  EXPECT_NEAR(prediction->tail_us, drain_us, 1e-6);
+  EXPECT_NEAR(prediction->main_loop_us, 36, 1e-6);  // 4 us of launch
   // 16 blocks in 36 us: the fourth ends after 7.86.
-  ASSERT_TRUE(prediction.shortest_hidden_keys);
-  EXPECT_EQ(*prediction.shortest_hidden_keys, 3 * 128 + 1);
-  const Json json = row_json(rows[1]);
+  ASSERT_TRUE(prediction->shortest_hidden_keys);
+  EXPECT_EQ(*prediction->shortest_hidden_keys, 3 * 128 + 1);
+  const Json json = row_json(measured.rows[1]);
   EXPECT_NEAR(json.at("predicted_us").get<double>(), 40 + drain_us, 1e-3);
   EXPECT_EQ(json.at("prediction").at("stall_us"), 0);
-  EXPECT_FALSE(row_json(rows[0]).contains("predicted_us"));
+  EXPECT_FALSE(row_json(measured.rows[0]).contains("predicted_us"));
 }
 
 TEST(BenchAttentionPrediction, WavesThatAreNotWaitedForAreHidden) {
-  std::vector<AttentionRow> rows = rows_of_cell("4096x48", 300, 310);
-  add_predictions(rows, round_basis());
-  ASSERT_TRUE(rows[1].prediction);
-  EXPECT_NEAR(rows[1].prediction->call_us, 300, 1e-6);
-  EXPECT_NEAR(rows[1].prediction->coupled_us, 300 + 24 * 2048 * 256 / attention::round_drain, 1e-6);
+  const std::optional<AttentionPrediction> prediction = measured_cell("4096x48", 300, 310).predict();
+  ASSERT_TRUE(prediction);
+  EXPECT_NEAR(prediction->call_us, 300, 1e-6);
+  EXPECT_NEAR(prediction->coupled_us, 300 + 24 * 2048 * 256 / attention::round_drain, 1e-6);
 }
 
 TEST(BenchAttentionPrediction, CausalHasNoShortestLength) {
-  std::vector<AttentionRow> rows = rows_of_cell("4096x48:causal", 200, 210);
-  add_predictions(rows, round_basis());
-  ASSERT_TRUE(rows[1].prediction);
-  EXPECT_FALSE(rows[1].prediction->shortest_hidden_keys);
-  EXPECT_FALSE(row_json(rows[1]).at("prediction").contains("shortest_hidden_keys"));
+  MeasuredCell measured = measured_cell("4096x48:causal", 200, 210);
+  const std::optional<AttentionPrediction> prediction = measured.predict();
+  ASSERT_TRUE(prediction);
+  EXPECT_FALSE(prediction->shortest_hidden_keys);
+  EXPECT_FALSE(measured.rows[1].figures.at("prediction").contains("shortest_hidden_keys"));
 }
 
 TEST(BenchAttentionPrediction, WithoutComputingAloneThereIsNone) {
-  std::vector<AttentionRow> rows = rows_of_cell("2048x24", 40, 50);
-  rows.erase(rows.begin());
-  add_predictions(rows, round_basis());
-  EXPECT_FALSE(rows[0].prediction);
-  std::vector<AttentionRow> only_launch = rows_of_cell("2048x24", 3, 3);
-  add_predictions(only_launch, round_basis());
-  EXPECT_FALSE(only_launch[1].prediction);
+  MeasuredCell measured = measured_cell("2048x24", 40, 50);
+  measured.rows.erase(measured.rows.begin());
+  EXPECT_FALSE(measured.predict());
+  EXPECT_TRUE(measured.rows[0].figures.empty());
+  EXPECT_FALSE(measured_cell("2048x24", 3, 3).predict());  // only a launch
 }
 
 }  // namespace

@@ -2,18 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <span>
+
+#include "bench/attention_rows.hpp"
 
 namespace xstage::bench {
 namespace {
 
-AttentionRow fused(const char* shape, double high, double predicted_keys) {
-  AttentionRow row;
-  row.cell = make_attention_cells(parse_attention_shapes(shape), 2).front();
-  row.times = {"fused", 1, 0, {1}};
-  row.ratio = PairedRatio{high - 0.01, high - 0.02, high};
-  row.prediction = AttentionPrediction{};
-  row.prediction->shortest_hidden_keys = predicted_keys;
+Row fused(const char* shape, double high, double predicted_keys) {
+  const AttentionCell cell = make_attention_cells(parse_attention_shapes(shape), 2).front();
+  const auto variants = select_variants(std::span<const AttentionVariant>(attention_variants), "fused", 2);
+  Row row;
+  row.head = head_of(cell, variants, 132, std::nullopt).rows.front();
+  row.times.trials_us = {1};
+  add_ratio(row, "ratio", PairedRatio{high - 0.01, high - 0.02, high});
+  row.figures["prediction"] = {{"shortest_hidden_keys", predicted_keys}};
   return row;
 }
 
@@ -27,12 +30,12 @@ TEST(BenchAttentionBound, ShortestThatIsHiddenBesideThePrediction) {
 
 /// The whole interval counts, not its middle; without one nothing is found.
 TEST(BenchAttentionBound, IntervalMustLieBelow) {
-  AttentionRow row = fused("4096x24", 1.035, 897);
-  row.ratio->ratio = 1.01;
+  Row row = fused("4096x24", 1.035, 897);
+  row.figures["ratio"] = 1.01;
   EXPECT_FALSE(hiding_bounds({row})[0].found_keys);
-  row.ratio->high = std::numeric_limits<double>::quiet_NaN();
+  row.figures["ratio_high"] = nullptr;
   EXPECT_FALSE(hiding_bounds({row})[0].found_keys);
-  row.ratio.reset();
+  row.figures.erase("ratio");
   EXPECT_FALSE(hiding_bounds({row})[0].found_keys);
 }
 
@@ -47,13 +50,13 @@ TEST(BenchAttentionBound, HeadsAreToldApart) {
 }
 
 TEST(BenchAttentionBound, OnlyFusedRowsWithAPredictionCount) {
-  AttentionRow arrived = fused("4096x24", 1.01, 897);
-  arrived.times.variant = "fused_arrived";
-  AttentionRow causal = fused("4096x24:causal", 1.01, 897);
-  causal.prediction->shortest_hidden_keys.reset();
-  AttentionRow without = fused("4096x24", 1.01, 897);
-  without.prediction.reset();
-  EXPECT_TRUE(hiding_bounds({arrived, causal, without}).empty());
+  Row sent = fused("4096x24", 1.01, 897);
+  sent.head.variant = "fused_sent";
+  Row causal = fused("4096x24:causal", 1.01, 897);
+  causal.figures["prediction"].erase("shortest_hidden_keys");
+  Row without = fused("4096x24", 1.01, 897);
+  without.figures.erase("prediction");
+  EXPECT_TRUE(hiding_bounds({sent, causal, without}).empty());
   EXPECT_EQ(bounds_json({}), Json::array());
 }
 

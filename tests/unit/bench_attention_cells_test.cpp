@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "bench/attention_cells.hpp"
+#include "bench/attention_rows.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
@@ -105,15 +105,35 @@ TEST(BenchAttentionCells, ShareOfARank) {
 }
 
 TEST(BenchAttentionCells, VariantsComeInTheOrderInWhichTheyAreMeasured) {
-  EXPECT_THAT(parse_attention_variants(all_attention_variants, 2),
-              ElementsAre("attention", "all_to_all", "serial", "fused", "fused_arrived", "local_twin"));
-  EXPECT_THAT(parse_attention_variants("fused,attention,fused", 2), ElementsAre("attention", "fused"));
-  EXPECT_THAT(parse_attention_variants(all_attention_variants, 1), ElementsAre("attention"));
-  EXPECT_THAT([] { static_cast<void>(parse_attention_variants("fused", 1)); },
-              ThrowsMessage<InputError>(HasSubstr("'fused' on 1 GPU")));
-  EXPECT_THAT([] { static_cast<void>(parse_attention_variants("attention,fast", 2)); },
+  constexpr std::span<const AttentionVariant> table(attention_variants);
+  const auto selected = [&](std::string_view text, int ranks) {
+    return all_variants(std::span<const AttentionVariant>(select_variants(table, text, ranks)));
+  };
+  EXPECT_EQ(all_variants(table), "attention,all_to_all,serial,fused,fused_sent,local_twin");
+  EXPECT_EQ(default_variants(table), "attention,all_to_all,serial,fused,local_twin");
+  EXPECT_EQ(selected("fused,attention,fused", 2), "attention,fused");
+  EXPECT_EQ(selected(all_variants(table), 1), "attention");
+  EXPECT_THAT([&] { static_cast<void>(selected("fused", 1)); },
+              ThrowsMessage<InputError>(HasSubstr("variants 'fused' on 1 GPU: it has attention only")));
+  EXPECT_THAT([&] { static_cast<void>(selected("attention,fast", 2)); },
               ThrowsMessage<InputError>(HasSubstr("'fast'")));
-  EXPECT_THROW(static_cast<void>(parse_attention_variants("", 2)), InputError);
+  EXPECT_THROW(static_cast<void>(selected("", 2)), InputError);
+}
+
+/// What an all-to-all leaves counts only when it has arrived.
+TEST(BenchAttentionCells, FusedCallsEndWhenPeersResultsHaveArrived) {
+  for (const AttentionVariant& variant : attention_variants) {
+    EXPECT_EQ(variant.completion == Completion::sent, variant.name == "fused_sent") << variant.name;
+  }
+}
+
+TEST(BenchAttentionCells, SomeVariantsAreNotRecorded) {
+  constexpr std::span<const AttentionVariant> table(attention_variants);
+  const auto why = [&](const char* text, bool trace) { return why_no_spans(select_variants(table, text, 2), trace); };
+  EXPECT_EQ(why("attention,local_twin", false), "");
+  EXPECT_EQ(why("attention,fused", true), "");
+  EXPECT_THAT(why("attention,fused_sent", false), HasSubstr("none of the variants attention,fused_sent is recorded"));
+  EXPECT_THAT(why("local_twin", true), HasSubstr("a trace is of the variant fused"));
 }
 
 }  // namespace

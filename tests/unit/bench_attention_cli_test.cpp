@@ -43,7 +43,7 @@ TEST(BenchAttentionCommand, FilesMustBeDifferentOnes) {
 
 TEST(BenchAttentionCommand, HelpListsItsOptions) {
   bench_attention.expect_help({"--shapes", "--variants", "--plan", "--spans", "--trace", "store_interval_ns",
-                               "attention,all_to_all,serial,fused,fused_arrived,local_twin"});
+                               "attention,all_to_all,serial,fused,fused_sent,local_twin"});
 }
 
 }  // namespace

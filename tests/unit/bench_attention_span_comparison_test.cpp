@@ -22,91 +22,71 @@ PredictionBasis round_basis() {
   return {platform, 132};
 }
 
-AttentionRow row_of(const char* variant) {
-  AttentionRow row;
-  row.cell = make_attention_cells(parse_attention_shapes("16384x24"), 2).front();
-  row.times = {variant, 1, 0, {300}};
-  row.plan = attention::Plan{};
-  row.spans = AttentionSpans{};
-  return row;
-}
-
 /// 128 CTAs of 32,000 bytes: 10.24 us to drain.
-AttentionRow row_with_wave(double gap_us) {
-  AttentionRow row = row_of("fused");
-  row.spans->wave = PeerWave{128 * 32000.0, 128, 128, gap_us};
-  return row;
+AttentionSpans with_wave(double gap_us) {
+  AttentionSpans spans;
+  spans.wave = PeerWave{128 * 32000.0, 128, 128, gap_us};
+  return spans;
 }
 
 TEST(BenchAttentionSpanComparison, StoresToPeersAgainstThoseOfTheTwin) {
-  std::vector<AttentionRow> rows{row_of("fused"), row_of("local_twin")};
-  rows[0].spans->store_tile = SpanTimes{9, 3.03, 4};
-  rows[1].spans->store_tile = SpanTimes{3, 3, 4};
-  rows[0].spans->stage_tile = SpanTimes{1, 1.5, 2};
-  rows[1].spans->stage_tile = SpanTimes{1, 1, 2};
+  AttentionSpans fused;
+  AttentionSpans twin;
+  fused.store_tile = SpanTimes{9, 3.03, 4};
+  twin.store_tile = SpanTimes{3, 3, 4};
+  fused.stage_tile = SpanTimes{1, 1.5, 2};
+  twin.stage_tile = SpanTimes{1, 1, 2};
   // Not what goes to peers.
-  rows[0].spans->store_own = SpanTimes{50, 50, 50};
-  add_twin_comparison(rows);
-  EXPECT_DOUBLE_EQ(*rows[0].spans->store_to_twin, 1.01);
-  EXPECT_DOUBLE_EQ(*rows[0].spans->stage_to_twin, 1.5);
-  EXPECT_FALSE(rows[1].spans->store_to_twin || rows[1].spans->stage_to_twin);
+  fused.store_own = SpanTimes{50, 50, 50};
+  add_twin_comparison(fused, twin);
+  EXPECT_DOUBLE_EQ(*fused.store_to_twin, 1.01);
+  EXPECT_DOUBLE_EQ(*fused.stage_to_twin, 1.5);
 }
 
 TEST(BenchAttentionSpanComparison, CausalStoresAreComparedAltogether) {
-  std::vector<AttentionRow> rows{row_of("fused"), row_of("local_twin")};
-  rows[0].spans->store_all = SpanTimes{3, 3, 3};
-  rows[1].spans->store_all = SpanTimes{2, 2, 2};
-  add_twin_comparison(rows);
-  EXPECT_DOUBLE_EQ(*rows[0].spans->store_to_twin, 1.5);
-  EXPECT_FALSE(rows[0].spans->stage_to_twin);
-}
-
-TEST(BenchAttentionSpanComparison, WithoutATwinThereIsNothingToCompareWith) {
-  std::vector<AttentionRow> alone{row_of("fused")};
-  alone[0].spans->store_tile = SpanTimes{3, 3, 3};
-  add_twin_comparison(alone);
-  EXPECT_FALSE(alone[0].spans->store_to_twin);
-  std::vector<AttentionRow> not_recorded{alone[0], row_of("local_twin")};
-  not_recorded[1].spans.reset();
-  add_twin_comparison(not_recorded);
-  EXPECT_FALSE(not_recorded[0].spans->store_to_twin);
+  AttentionSpans fused;
+  AttentionSpans twin;
+  fused.store_all = SpanTimes{3, 3, 3};
+  twin.store_all = SpanTimes{2, 2, 2};
+  add_twin_comparison(fused, twin);
+  EXPECT_DOUBLE_EQ(*fused.store_to_twin, 1.5);
+  EXPECT_FALSE(fused.stage_to_twin);
 }
 
 TEST(BenchAttentionSpanComparison, LongMainLoopsPassTheDesignTest) {
-  std::vector<AttentionRow> rows{row_with_wave(300)};
-  rows[0].spans->wave->coincident_producers = 32;  // 1,024,000 bytes, 200,000 of which drain while they are issued
-  add_verdict(rows, round_basis());
-  ASSERT_TRUE(rows[0].spans->verdict);
-  EXPECT_EQ(rows[0].spans->verdict->phase_shifted, Verdict::piggyback);
-  EXPECT_EQ(rows[0].spans->verdict->aligned, Verdict::piggyback);
-  EXPECT_EQ(rows[0].spans->verdict->phase_shifted_stall_us, 0);
+  AttentionSpans spans = with_wave(300);
+  spans.wave->coincident_producers = 32;  // 1,024,000 bytes, 200,000 of which drain while they are issued
+  add_verdict(spans, StorePath::bulk, round_basis());
+  ASSERT_TRUE(spans.verdict);
+  EXPECT_EQ(spans.verdict->phase_shifted, Verdict::piggyback);
+  EXPECT_EQ(spans.verdict->aligned, Verdict::piggyback);
+  EXPECT_EQ(spans.verdict->phase_shifted_stall_us, 0);
 }
 
 /// V / R - G - T_iss0 = 10.24 - 4 - 0.5.
 TEST(BenchAttentionSpanComparison, ShortMainLoopsDoNot) {
-  std::vector<AttentionRow> rows{row_with_wave(4)};
-  add_verdict(rows, round_basis());
-  ASSERT_TRUE(rows[0].spans->verdict);
-  EXPECT_EQ(rows[0].spans->verdict->phase_shifted, Verdict::reshape);
-  EXPECT_NEAR(rows[0].spans->verdict->phase_shifted_stall_us, 5.74, 1e-9);
-  EXPECT_EQ(rows[0].spans->verdict->aligned, Verdict::reshape);
+  AttentionSpans spans = with_wave(4);
+  add_verdict(spans, StorePath::bulk, round_basis());
+  ASSERT_TRUE(spans.verdict);
+  EXPECT_EQ(spans.verdict->phase_shifted, Verdict::reshape);
+  EXPECT_NEAR(spans.verdict->phase_shifted_stall_us, 5.74, 1e-9);
+  EXPECT_EQ(spans.verdict->aligned, Verdict::reshape);
 }
 
 TEST(BenchAttentionSpanComparison, UnequalSharesAreWholeStores) {
-  std::vector<AttentionRow> rows{row_with_wave(300)};
-  rows[0].spans->wave->bytes = 128 * 32000.0 - 256;
-  EXPECT_NO_THROW(add_verdict(rows, round_basis()));
-  EXPECT_TRUE(rows[0].spans->verdict);
+  AttentionSpans spans = with_wave(300);
+  spans.wave->bytes = 128 * 32000.0 - 256;
+  EXPECT_NO_THROW(add_verdict(spans, StorePath::bulk, round_basis()));
+  EXPECT_TRUE(spans.verdict);
 }
 
 TEST(BenchAttentionSpanComparison, VerdictNeedsAWaveAndItsPath) {
-  std::vector<AttentionRow> rows{row_of("fused")};
-  add_verdict(rows, round_basis());
-  EXPECT_FALSE(rows[0].spans->verdict);
-  std::vector<AttentionRow> path{row_with_wave(300)};
-  path[0].plan->store_path = StorePath::store16;
+  AttentionSpans without;
+  add_verdict(without, StorePath::bulk, round_basis());
+  EXPECT_FALSE(without.verdict);
+  AttentionSpans spans = with_wave(300);
   try {
-    add_verdict(path, round_basis());
+    add_verdict(spans, StorePath::store16, round_basis());
     FAIL() << "no error";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("store16"));
@@ -114,15 +94,14 @@ TEST(BenchAttentionSpanComparison, VerdictNeedsAWaveAndItsPath) {
 }
 
 TEST(BenchAttentionSpanComparison, RowHasThemBesideThePrediction) {
-  AttentionRow row = row_with_wave(300);
-  AttentionSpans& spans = *row.spans;
+  AttentionSpans spans = with_wave(300);
   spans.call_us = 301.5;
   spans.main_loop = SpanTimes{300.5, 300, 310};
   spans.store_tile = SpanTimes{12, 11, 14};
   spans.store_own = SpanTimes{2, 2, 3};
   spans.tail_us = 1.25;
   spans.store_to_twin = 1.01;
-  const Json json = row_json(row).at("spans");
+  const Json json = spans_json(spans, std::nullopt);
   EXPECT_EQ(json.at("call_us"), 301.5);
   EXPECT_EQ(json.at("main_loop_us"), Json({{"mean", 300.5}, {"median", 300.0}, {"p95", 310.0}}));
   EXPECT_EQ(json.at("store_tile_us").at("median"), 11.0);
@@ -135,21 +114,19 @@ TEST(BenchAttentionSpanComparison, RowHasThemBesideThePrediction) {
                              "stage_to_twin", "predicted", "audit"}) {
     EXPECT_FALSE(json.contains(absent)) << absent;
   }
-  row.prediction = AttentionPrediction{};
-  row.prediction->remote_bytes = 4e6;
-  row.prediction->main_loop_us = 299;
-  row.prediction->drain_us = 10;
-  row.prediction->tail_us = 2;
+  AttentionPrediction prediction;
+  prediction.remote_bytes = 4e6;
+  prediction.main_loop_us = 299;
+  prediction.drain_us = 10;
+  prediction.tail_us = 2;
   spans.verdict =
       PeerWaveVerdict{Verdict::piggyback, Verdict::cannot_decide, 0.5, std::numeric_limits<double>::quiet_NaN()};
-  const Json beside = row_json(row).at("spans");
+  const Json beside = spans_json(spans, prediction);
   EXPECT_EQ(
       beside.at("predicted"),
       Json({{"wave_bytes", 4e6}, {"main_loop_us", 299.0}, {"drain_us", 10.0}, {"stall_us", 0.0}, {"tail_us", 2.0}}));
   EXPECT_EQ(beside.at("audit").at("phase_shifted"), Json({{"verdict", "piggyback"}, {"stall_us", 0.5}}));
   EXPECT_EQ(beside.at("audit").at("aligned"), Json({{"verdict", "cannot decide"}, {"stall_us", nullptr}}));
-  row.spans.reset();
-  EXPECT_FALSE(row_json(row).contains("spans"));
 }
 
 TEST(BenchAttentionSpanComparison, OneLineComparesThemWithThePrediction) {

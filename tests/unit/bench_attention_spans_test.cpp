@@ -295,13 +295,5 @@ TEST(BenchAttentionSpans, RoomIsForTheCtaThatHasMost) {
   EXPECT_EQ(spans_of_a_role(causal, plan_of(132), 2), 2 * 4 + 1);
 }
 
-TEST(BenchAttentionSpans, SomeVariantsHaveNone) {
-  EXPECT_EQ(why_no_spans({"attention", "local_twin"}, false), "");
-  EXPECT_EQ(why_no_spans({"attention", "fused"}, true), "");
-  EXPECT_THAT(why_no_spans({"attention", "fused_arrived"}, false),
-              HasSubstr("none of the variants attention,fused_arrived is recorded"));
-  EXPECT_THAT(why_no_spans({"local_twin"}, true), HasSubstr("a trace is of the variant fused"));
-}
-
 }  // namespace
 }  // namespace xstage::bench

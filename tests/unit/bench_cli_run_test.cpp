@@ -1,5 +1,6 @@
 /// What a benchmark's run writes, cell by cell, and says at its end: of a benchmark that measures nothing.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,27 +14,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/result_file.hpp"
 #include "cli/bench_run.hpp"
+#include "xstage/trace.hpp"
 
 namespace xstage::cli {
 namespace {
 
 using testing::HasSubstr;
-
-struct CountOutcome : bench::RunState {
-  std::vector<int> rows;
-  std::optional<trace::Trace> trace;
-};
-
-struct UntracedOutcome : bench::RunState {
-  std::vector<int> rows;
-};
-
-struct Cell {
-  int number;
-};
-
-std::string cell_name(const Cell& cell) { return fmt::format("cell {}", cell.number); }
 
 trace::Trace short_trace() {
   trace::Trace trace;
@@ -42,23 +30,43 @@ trace::Trace short_trace() {
   return trace;
 }
 
+bench::CellHead cell_of(int number) {
+  bench::RowHead row;
+  row.key = {{"number", number}};
+  row.shape = fmt::format("shape {}", number);
+  row.variant = "counted";
+  return {fmt::format("cell {}", number), {row}};
+}
+
+/// The numbers of the rows in a result.
+std::vector<int> numbers_of(const std::string& text) {
+  std::vector<int> numbers;
+  for (const Json& row : Json::parse(text).at("rows")) {
+    numbers.push_back(row.at("number"));
+  }
+  return numbers;
+}
+
 /// Three cells with a row each; their number is it.
 class BenchRun : public testing::Test {
  protected:
   BenchRun() {
     std::filesystem::create_directories(folder_);
-    benchmark_.heading = "heading\n";
-    benchmark_.lines = [](int row) { return fmt::format("row {}\n", row); };
-    benchmark_.document = [](const CountOutcome& outcome) { return Json{{"rows", outcome.rows}}; };
+    target_.devices = {};
+    benchmark_.name = "counting";
+    benchmark_.cells = {cell_of(1), cell_of(2), cell_of(3)};
     benchmark_.why_no_trace = "nothing was recorded";
-    benchmark_.measure = [this](const Benchmark<CountOutcome>::Observer& observer) {
-      CountOutcome outcome;
-      bench::run_cells(std::vector<Cell>{{1}, {2}, {3}}, observer, outcome, [&](const Cell& cell) {
+    benchmark_.measure = [this](const std::vector<bench::CellHead>& cells, const bench::Observer& observer) {
+      bench::Outcome outcome;
+      bench::run_cells(cells, observer, outcome, [&](std::size_t index) {
         if (at_cell_) {
-          at_cell_(cell.number, outcome);
+          at_cell_(static_cast<int>(index) + 1, outcome);
         }
-        outcome.rows.push_back(cell.number);
-        observer.row(cell.number);
+        bench::Row row;
+        row.head = cells[index].rows.front();
+        row.times.trials_us = {1};
+        outcome.rows.push_back(row);
+        observer.row(row);
       });
       return outcome;
     };
@@ -67,7 +75,7 @@ class BenchRun : public testing::Test {
 
   ExitCode run() {
     Console console{out_, err_, false, ""};
-    return run_benchmark(console, options_, benchmark_);
+    return run_benchmark(console, options_, target_, benchmark_);
   }
   [[nodiscard]] std::string file(const char* name) const { return (folder_ / name).string(); }
   static std::string content(const std::string& name) {
@@ -76,8 +84,9 @@ class BenchRun : public testing::Test {
   }
 
   BenchOptions options_;
-  Benchmark<CountOutcome> benchmark_;
-  std::function<void(int cell, CountOutcome& outcome)> at_cell_;  // before its row
+  BenchTarget target_;
+  Benchmark benchmark_;
+  std::function<void(int cell, bench::Outcome& outcome)> at_cell_;  // before its row
   std::ostringstream out_;
   std::ostringstream err_;
 
@@ -87,9 +96,10 @@ class BenchRun : public testing::Test {
 };
 
 TEST_F(BenchRun, RowsGoToTheStandardOutputAsTheyCome) {
-  benchmark_.closing = [](const CountOutcome& outcome) { return fmt::format("{} in all\n", outcome.rows.size()); };
+  benchmark_.closing = [](const bench::Outcome& outcome) { return fmt::format("{} in all\n", outcome.rows.size()); };
   EXPECT_EQ(run(), ExitCode::success);
-  EXPECT_EQ(out_.str(), "heading\nrow 1\nrow 2\nrow 3\n3 in all\n");
+  EXPECT_THAT(out_.str(), testing::ContainsRegex("shape 1 .*\nshape 2 .*\nshape 3 .*\n3 in all\n"));
+  EXPECT_THAT(out_.str(), testing::EndsWith(" s  3 cells\n"));
   EXPECT_EQ(err_.str(), "");
 }
 
@@ -97,16 +107,45 @@ TEST_F(BenchRun, WithJsonNothingElseIsOnTheStandardOutput) {
   options_.json = true;
   options_.output = file("result.json");
   EXPECT_EQ(run(), ExitCode::success);
-  EXPECT_EQ(Json::parse(out_.str())["rows"], Json({1, 2, 3}));
-  EXPECT_EQ(err_.str(), "heading\nrow 1\nrow 2\nrow 3\n");
-  EXPECT_EQ(Json::parse(content(options_.output))["rows"], Json({1, 2, 3}));
+  EXPECT_THAT(numbers_of(out_.str()), testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(err_.str(), HasSubstr("shape 3"));
+  EXPECT_THAT(numbers_of(content(options_.output)), testing::ElementsAre(1, 2, 3));
+}
+
+/// How a result was measured stands in its file, whatever the benchmark.
+TEST_F(BenchRun, FileSaysHowItWasMeasured) {
+  options_.json = true;
+  benchmark_.run.sustained = bench::Sustained::readme;
+  benchmark_.header["ratios"] = "of time";
+  benchmark_.add_findings = [](Json& document, const bench::Outcome& outcome) {
+    document["findings"] = outcome.rows.size();
+  };
+  EXPECT_EQ(run(), ExitCode::success);
+  const Json document = Json::parse(out_.str());
+  EXPECT_EQ(document.at("bench"), "counting");
+  EXPECT_EQ(document.at("rest_ms"), 15);
+  EXPECT_EQ(document.at("multicast"), "off");
+  EXPECT_THAT(document.at("timing").get<std::string>(), HasSubstr("each on a GPU that has rested for 15 ms"));
+  EXPECT_THAT(document.at("sustained").get<std::string>(), HasSubstr("without rests for 2 s"));
+  EXPECT_TRUE(document.at("seconds").is_number());
+  EXPECT_EQ(document.at("ratios"), "of time");
+  EXPECT_EQ(document.at("findings"), 3);
+}
+
+TEST_F(BenchRun, ListMeasuresNothing) {
+  options_.list = true;
+  options_.output = file("result.json");
+  at_cell_ = [](int, bench::Outcome&) { FAIL() << "a cell was measured"; };
+  EXPECT_EQ(run(), ExitCode::success);
+  EXPECT_THAT(numbers_of(out_.str()), testing::ElementsAre(1, 2, 3));
+  EXPECT_FALSE(std::filesystem::exists(options_.output));
 }
 
 TEST_F(BenchRun, TheResultFileIsWrittenAfterEveryCell) {
   options_.output = file("result.json");
   std::vector<std::size_t> rows_on_disk;
-  at_cell_ = [&](int cell, CountOutcome&) {
-    rows_on_disk.push_back(cell == 1 ? 0 : Json::parse(content(options_.output))["rows"].size());
+  at_cell_ = [&](int cell, bench::Outcome&) {
+    rows_on_disk.push_back(cell == 1 ? 0 : numbers_of(content(options_.output)).size());
   };
   EXPECT_EQ(run(), ExitCode::success);
   EXPECT_THAT(rows_on_disk, testing::ElementsAre(0, 1, 2));
@@ -115,7 +154,7 @@ TEST_F(BenchRun, TheResultFileIsWrittenAfterEveryCell) {
 
 TEST_F(BenchRun, FailedCellsAreADeviceErrorAndTheOthersAreKept) {
   options_.output = file("result.json");
-  at_cell_ = [](int cell, CountOutcome&) {
+  at_cell_ = [](int cell, bench::Outcome&) {
     if (cell == 2) {
       throw DeviceError("GPU lost");
     }
@@ -124,25 +163,25 @@ TEST_F(BenchRun, FailedCellsAreADeviceErrorAndTheOthersAreKept) {
   EXPECT_EQ(err_.str(),
             fmt::format("xstage: cell 2: GPU lost\nxstage: 1 cells failed; {} has the 2 rows of the others\n",
                         options_.output));
-  EXPECT_EQ(Json::parse(content(options_.output))["rows"], Json({1, 3}));
+  EXPECT_THAT(numbers_of(content(options_.output)), testing::ElementsAre(1, 3));
 }
 
 TEST_F(BenchRun, WrongResultsAreAFailedTest) {
-  at_cell_ = [](int cell, CountOutcome& outcome) { outcome.wrong_cells += cell == 3 ? 1 : 0; };
+  at_cell_ = [](int cell, bench::Outcome& outcome) { outcome.wrong_cells += cell == 3 ? 1 : 0; };
   EXPECT_EQ(run(), ExitCode::test_failed);
   EXPECT_EQ(err_.str(), "xstage: 1 cells have wrong results\n");
 }
 
 TEST_F(BenchRun, AnInterruptKeepsTheCellsThatAreDone) {
   options_.output = file("result.json");
-  at_cell_ = [](int cell, CountOutcome&) {
+  at_cell_ = [](int cell, bench::Outcome&) {
     if (cell == 2) {
       std::raise(SIGINT);
     }
   };
   EXPECT_EQ(run(), ExitCode::device);
   EXPECT_EQ(err_.str(), fmt::format("xstage: interrupted; {} has the 2 rows of the others\n", options_.output));
-  EXPECT_EQ(Json::parse(content(options_.output))["rows"], Json({1, 2}));
+  EXPECT_THAT(numbers_of(content(options_.output)), testing::ElementsAre(1, 2));
 }
 
 TEST_F(BenchRun, TheTraceIsWrittenOrItsAbsenceExplained) {
@@ -151,22 +190,10 @@ TEST_F(BenchRun, TheTraceIsWrittenOrItsAbsenceExplained) {
   EXPECT_EQ(err_.str(), fmt::format("xstage: {} was not written: nothing was recorded\n", options_.trace));
   EXPECT_FALSE(std::filesystem::exists(options_.trace));
   err_.str("");
-  at_cell_ = [](int, CountOutcome& outcome) { outcome.trace = short_trace(); };
+  at_cell_ = [](int, bench::Outcome& outcome) { outcome.trace = short_trace(); };
   EXPECT_EQ(run(), ExitCode::success);
   EXPECT_EQ(err_.str(), "");
   EXPECT_EQ(content(options_.trace), trace::perfetto_json(short_trace()));
-}
-
-TEST(BenchRunTrace, OutcomesNeedNotHaveOne) {
-  EXPECT_EQ(trace_of(UntracedOutcome{}), nullptr);
-  EXPECT_EQ(trace_of(CountOutcome{}), nullptr);
-  CountOutcome outcome;
-  outcome.trace = short_trace();
-  EXPECT_EQ(trace_of(outcome), &*outcome.trace);
-}
-
-TEST(BenchRunText, RatiosHaveTheirInterval) {
-  EXPECT_EQ(ratio_with_interval({1.0344, 1.021, 1.05}), "1.034 [1.021, 1.050]");
 }
 
 }  // namespace

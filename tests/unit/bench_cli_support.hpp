@@ -53,7 +53,7 @@ struct BenchVerb {
   void expect_help(const std::vector<const char*>& words) const {
     const Answer help = (*this)({"--help"});
     EXPECT_EQ(help.code, 0);
-    for (const char* word : {"--devices", "--trials", "--output", "--verify", "--json"}) {
+    for (const char* word : {"--devices", "--trials", "--sustained", "--list", "--output", "--verify", "--json"}) {
       EXPECT_THAT(help.out, testing::HasSubstr(word));
     }
     for (const char* word : words) {

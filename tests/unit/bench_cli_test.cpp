@@ -8,6 +8,8 @@ constexpr BenchVerb bench_gemm{"gemm"};
 TEST(BenchCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
   bench_gemm.expect_mistake({"--ops", "gemm,broadcast"}, "'broadcast'");
   bench_gemm.expect_mistake({"--shapes", "8192x8192"}, "'8192x8192'");
+  bench_gemm.expect_mistake({"--variants", "cublas,serial"}, "--variants: variant 'serial'");
+  bench_gemm.expect_mistake({"--sustained", "some"}, "--sustained: sustained 'some': one of none, readme, all");
   bench_gemm.expect_checked_trials();
   EXPECT_EQ(bench_gemm({"--platform", "no/such/profile.json"}).code, 3);
   bench_gemm.expect_mistake({"-o", "same.json", "--trace", "./same.json"}, "named twice");
@@ -29,8 +31,8 @@ TEST(BenchCommand, MistakesInAPlanAreMistakesOfUsage) {
 }
 
 TEST(BenchCommand, HelpListsItsOptions) {
-  bench_gemm.expect_help({"--ops", "--shapes", "--cublas", "--platform", "--local-twin", "--spans", "--trace", "--plan",
-                          "drain_gb_per_s"});
+  bench_gemm.expect_help(
+      {"--ops", "--shapes", "--cublas", "--platform", "--variants", "--spans", "--trace", "--plan", "drain_gb_per_s"});
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include <string>
 
-#include "bench/gemm_row.hpp"
 #include "gemm/layout.hpp"
 #include "kernels/common/span_record.hpp"
 #include "xstage/error.hpp"
@@ -136,21 +135,15 @@ TEST(BenchSpans, NarrowTilesHaveNone) {
 }
 
 TEST(BenchSpans, RowHasThemBesideThePrediction) {
-  GemmRow row;
-  row.cell = make_cells({Operation::reduce_scatter}, parse_shapes("2048x4096x4096"), 2).front();
-  row.times = {"fused", 1, 0, {60}};
-  row.predicted_spans = PredictedSpans{11, 2.5};
-  EXPECT_FALSE(row_json(row).contains("spans"));
-  row.spans = GemmSpans{};
-  row.spans->call_us = 61.25;
-  row.spans->main_loop = SpanTimes{12.5, 12.25, 13};
-  const Json spans = row_json(row).at("spans");
-  EXPECT_EQ(spans.at("call_us"), 61.25);
-  EXPECT_EQ(spans.at("main_loop_us"), Json({{"mean", 12.5}, {"median", 12.25}, {"p95", 13.0}}));
-  EXPECT_FALSE(spans.contains("stage_tile_us") || spans.contains("push_chunk_us"));
-  EXPECT_EQ(spans.at("predicted"), Json({{"main_loop_us", 11.0}, {"stall_us", 2.5}}));
-  row.predicted_spans.reset();
-  EXPECT_FALSE(row_json(row).at("spans").contains("predicted"));
+  GemmSpans spans;
+  spans.call_us = 61.25;
+  spans.main_loop = SpanTimes{12.5, 12.25, 13};
+  const Json json = spans_json(spans, PredictedSpans{11, 2.5});
+  EXPECT_EQ(json.at("call_us"), 61.25);
+  EXPECT_EQ(json.at("main_loop_us"), Json({{"mean", 12.5}, {"median", 12.25}, {"p95", 13.0}}));
+  EXPECT_FALSE(json.contains("stage_tile_us") || json.contains("push_chunk_us"));
+  EXPECT_EQ(json.at("predicted"), Json({{"main_loop_us", 11.0}, {"stall_us", 2.5}}));
+  EXPECT_FALSE(spans_json(spans, std::nullopt).contains("predicted"));
 }
 
 TEST(BenchSpans, OneLineComparesThemWithThePrediction) {

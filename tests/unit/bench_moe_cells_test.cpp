@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/moe_cells.hpp"
+#include "bench/moe_rows.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
 namespace {
+
+constexpr std::span<const MoeVariant> table(moe_variants);
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -100,25 +102,22 @@ TEST(BenchMoeCells, OnlyAnotherShareThanTheNaturalOneIsForced) {
   EXPECT_FALSE(routing_request(cell).remote_share);
 }
 
-TEST(BenchMoeCells, VariantsComeInTheOrderInWhichTheyAreMeasured) {
-  EXPECT_THAT(parse_moe_variants(all_moe_variants, 2),
-              ElementsAre("unfused", "unfused_rows", "dispatch", "linear1", "linear2", "combine", "combine_rows",
-                          "dispatch_local", "combine_local"));
-  EXPECT_THAT(parse_moe_variants("linear2,unfused,linear2", 2), ElementsAre("unfused", "linear2"));
-  EXPECT_THAT(parse_moe_variants(all_moe_variants, 1), ElementsAre("unfused", "linear1", "linear2"));
-  EXPECT_THAT([] { static_cast<void>(parse_moe_variants("combine", 1)); },
+TEST(BenchMoeCells, OneRankHasNoExchanges) {
+  EXPECT_EQ(all_variants(std::span<const MoeVariant>(select_variants(table, all_variants(table), 1))),
+            "unfused,linear1,linear2");
+  EXPECT_THAT([] { static_cast<void>(select_variants(table, "combine", 1)); },
               ThrowsMessage<InputError>(HasSubstr("'combine' on 1 GPU")));
-  EXPECT_THAT([] { static_cast<void>(parse_moe_variants("unfused,fused", 2)); },
-              ThrowsMessage<InputError>(HasSubstr("'fused'")));
 }
 
 TEST(BenchMoeCells, VariantsSayWhatCrosses) {
-  EXPECT_EQ(combine_of("unfused"),
-            moe::make_plan(problem_of({moe::find_shape("GLM-5"), 64, moe::Skew::zipf, {1, 2}, 2}), 2, 132).combine);
-  EXPECT_EQ(combine_of("combine"), combine_of("unfused"));
-  EXPECT_EQ(combine_of("unfused_rows"), moe::Combine::rows);
-  EXPECT_EQ(combine_of("combine_rows"), moe::Combine::rows);
-  EXPECT_EQ(combine_of("combine_local"), combine_of("combine"));
+  const MoeCell cell{moe::find_shape("GLM-5"), 64, moe::Skew::zipf, {1, 2}, 2};
+  const std::vector<MoeVariant> all = select_variants(table, all_variants(table), 2);
+  const CellHead head = head_of(cell, all, 132);
+  ASSERT_EQ(head.rows.size(), 9U);
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const bool rows = all[index].name.ends_with("_rows");
+    EXPECT_EQ(head.rows[index].plans.at("plan").at("combine"), rows ? "rows" : "partial_sums") << all[index].name;
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/moe_load.hpp"
+#include "bench/moe_rows.hpp"
 #include "bench/row_fields.hpp"
 
 namespace xstage::bench {
@@ -12,6 +13,10 @@ namespace {
 
 /// Two ranks with two experts each, of which tokens choose two.
 MoeCell small_cell() { return {{"small", 64, 128, 2, 2}, 3, moe::Skew::balanced, {1, 2}, 2}; }
+
+MoeVariant variant_of(const char* name) {
+  return select_variants(std::span<const MoeVariant>(moe_variants), name, 2).front();
+}
 
 moe::Routing small_routing() {
   moe::Routing routing{2, 2, 2, {}};
@@ -26,24 +31,25 @@ TEST(BenchMoeLoad, CountsTheRankThatHasMost) {
   EXPECT_EQ(load.dispatch_bytes, 3 * 64 * 2);  // rank 0: each of its tokens once, though one of them is needed twice
   EXPECT_EQ(load.combine_bytes, 3 * 64 * 2);   // rank 1: each token of rank 0
   EXPECT_EQ(load.combine_rows_bytes, 4 * 64 * 2);  // rank 1: each choice of rank 0's tokens
-  EXPECT_EQ(remote_bytes("dispatch", load), load.dispatch_bytes);
-  EXPECT_EQ(remote_bytes("combine", load), load.combine_bytes);
-  EXPECT_EQ(remote_bytes("combine_rows", load), load.combine_rows_bytes);
-  EXPECT_EQ(remote_bytes("dispatch_local", load), load.dispatch_bytes);
-  EXPECT_EQ(remote_bytes("combine_local", load), load.combine_bytes);
-  EXPECT_EQ(remote_bytes("unfused", load), 0);
+  EXPECT_EQ(remote_bytes(variant_of("dispatch"), load), load.dispatch_bytes);
+  EXPECT_EQ(remote_bytes(variant_of("combine"), load), load.combine_bytes);
+  EXPECT_EQ(remote_bytes(variant_of("combine_rows"), load), load.combine_rows_bytes);
+  EXPECT_EQ(remote_bytes(variant_of("dispatch_local"), load), load.dispatch_bytes);
+  EXPECT_EQ(remote_bytes(variant_of("combine_local"), load), load.combine_bytes);
+  EXPECT_EQ(remote_bytes(variant_of("unfused"), load), 0);
 }
 
 TEST(BenchMoeLoad, VariantsCountWhatTheyCompute) {
   const MoeCell cell = small_cell();
   const MoeLoad load{10, 0, 0, 0};
-  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "linear1", load), 2.0 * 10 * 64 * 256);
-  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "linear2", load), 2.0 * 10 * 128 * 64);
-  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "unfused", load), 6.0 * 10 * 64 * 128);
-  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "unfused_rows", load), 6.0 * 10 * 64 * 128);
-  EXPECT_EQ(operations_of_rank(cell, "dispatch", load), 0);
-  EXPECT_EQ(operations_of_rank(cell, "combine", load), 0);
-  EXPECT_EQ(operations_of_rank(cell, "combine_rows", load), 0);
+  const auto operations = [&](const char* name) { return operations_of_rank(cell, variant_of(name), load); };
+  EXPECT_DOUBLE_EQ(operations("linear1"), 2.0 * 10 * 64 * 256);
+  EXPECT_DOUBLE_EQ(operations("linear2"), 2.0 * 10 * 128 * 64);
+  EXPECT_DOUBLE_EQ(operations("unfused"), 6.0 * 10 * 64 * 128);
+  EXPECT_DOUBLE_EQ(operations("unfused_rows"), 6.0 * 10 * 64 * 128);
+  for (const char* exchange : {"dispatch", "combine", "combine_rows"}) {
+    EXPECT_EQ(operations(exchange), 0) << exchange;
+  }
 }
 
 template <typename Value>

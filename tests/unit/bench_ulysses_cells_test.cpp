@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/ulysses_cells.hpp"
+#include "bench/ulysses_rows.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
 namespace {
+
+constexpr std::span<const UlyssesVariant> table(ulysses_variants);
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -60,17 +62,9 @@ TEST(BenchUlyssesCells, ShapesThatBreakARuleAreRefused) {
   EXPECT_THAT(names_of("7x8", 4), ElementsAre("7x8"));
 }
 
-TEST(BenchUlyssesCells, VariantsComeInTheOrderInWhichTheyAreMeasured) {
-  EXPECT_THAT(parse_ulysses_variants(all_ulysses_variants, 2),
-              ElementsAre("compute", "qkv_projection", "attention", "output_projection", "fused", "flags"));
-  EXPECT_THAT(parse_ulysses_variants("flags,compute,flags", 2), ElementsAre("compute", "flags"));
-  EXPECT_THAT(parse_ulysses_variants(all_ulysses_variants, 1),
-              ElementsAre("compute", "qkv_projection", "attention", "output_projection"));
-  EXPECT_THAT([] { static_cast<void>(parse_ulysses_variants("fused,flags", 1)); },
-              ThrowsMessage<InputError>(HasSubstr("'fused,flags' on 1 GPU")));
-  EXPECT_THAT([] { static_cast<void>(parse_ulysses_variants("compute,serial", 2)); },
-              ThrowsMessage<InputError>(HasSubstr("'serial'")));
-  EXPECT_THROW(static_cast<void>(parse_ulysses_variants("", 2)), InputError);
+TEST(BenchUlyssesCells, OneRankHasNothingAmongRanks) {
+  EXPECT_EQ(all_variants(std::span<const UlyssesVariant>(select_variants(table, all_variants(table), 1))),
+            "compute,qkv_projection,attention,output_projection");
 }
 
 TEST(BenchUlyssesCells, OperationsOfALayer) {
@@ -107,12 +101,13 @@ TEST(BenchUlyssesCells, VariantsCountWhatTheyCompute) {
   const double projection = 2.0 * 334 * 9216 * 3072;
   const double attention = 4.0 * 1000 * 1000 * 128 * 8;
   const double output = 2.0 * 334 * 3072 * 3072;
-  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "qkv_projection"), projection);
-  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "attention"), attention);
-  EXPECT_DOUBLE_EQ(operations_of_rank(cell, "output_projection"), output);
-  for (const char* whole : {"compute", "fused", "flags"}) {
-    EXPECT_DOUBLE_EQ(operations_of_rank(cell, whole), projection + attention + output) << whole;
+  for (const UlyssesVariant& variant : ulysses_variants) {
+    const double expected = (variant.projection ? projection : 0) + (variant.attention ? attention : 0) +
+                            (variant.output_projection ? output : 0);
+    EXPECT_DOUBLE_EQ(operations_of_rank(cell, variant), expected) << variant.name;
   }
+  EXPECT_DOUBLE_EQ(operations_of_rank(cell, select_variants(table, "qkv_projection", 3)[0]), projection);
+  EXPECT_DOUBLE_EQ(operations_of_rank(cell, select_variants(table, "flags", 3)[0]), projection + attention + output);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What the host tells each rank's kernel, against a second statement of what the operations compute
-// (bench/sampled_result): every element has one source, and nothing lies outside of its buffer.
+// (bench/gemm_sampled_result): every element has one source, and nothing lies outside of its buffer.
 
 #include "gemm/layout.hpp"
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sampled_result.hpp"
+#include "bench/gemm_sampled_result.hpp"
 #include "kernels/collective/call_parameters.hpp"
 #include "memory/offset_allocator.hpp"
 #include "unit/gemm_layout_world.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/sampled_result.hpp"
+#include "bench/gemm_sampled_result.hpp"
 #include "gemm/layout.hpp"
 
 namespace xstage::gemm {

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/moe_routing.hpp"
+#include "bench/moe_routing_counts.hpp"
 #include "kernels/moe/moe_parameters.hpp"
 #include "moe/heap.hpp"
 #include "moe/problem.hpp"
-#include "moe/routing.hpp"
-#include "moe/routing_counts.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::moe {

@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "bench/moe_reference.hpp"
 #include "bench/normal_pattern.hpp"
 #include "bench/sampling.hpp"
-#include "moe/reference.hpp"
 
 namespace xstage::moe {
 namespace {

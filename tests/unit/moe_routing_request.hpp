@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "moe/routing.hpp"
+#include "bench/moe_routing.hpp"
 
 namespace xstage::moe {
 

@@ -9,10 +9,10 @@
 #include <set>
 #include <vector>
 
-#include "moe/expert_choice.hpp"
-#include "moe/routing.hpp"
-#include "moe/routing_counts.hpp"
-#include "moe/shapes.hpp"
+#include "bench/moe_expert_choice.hpp"
+#include "bench/moe_routing.hpp"
+#include "bench/moe_routing_counts.hpp"
+#include "bench/moe_shapes.hpp"
 #include "unit/moe_routing_request.hpp"
 
 namespace xstage::moe {

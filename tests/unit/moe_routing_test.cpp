@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "moe/routing.hpp"
-#include "moe/routing_counts.hpp"
+#include "bench/moe_routing.hpp"
+#include "bench/moe_routing_counts.hpp"
 #include "unit/moe_routing_request.hpp"
 #include "xstage/error.hpp"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "moe/routing.hpp"
-#include "moe/routing_counts.hpp"
+#include "bench/moe_routing.hpp"
+#include "bench/moe_routing_counts.hpp"
 #include "unit/moe_routing_request.hpp"
 
 namespace xstage::moe {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/moe_routing.hpp"
+#include "bench/moe_routing_counts.hpp"
 #include "moe/problem.hpp"
-#include "moe/routing.hpp"
-#include "moe/routing_counts.hpp"
 #include "unit/moe_schedule_random.hpp"
 #include "xstage/peer_view.hpp"
 

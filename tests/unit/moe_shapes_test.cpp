@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "bench/moe_shapes.hpp"
 #include "moe/problem.hpp"
-#include "moe/shapes.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::moe {

@@ -1,12 +1,15 @@
-// The run: cell by cell, each with its operands and variants made, timed, verified and given back.
+// The cells of `xstage bench attention` with all that they need on the GPUs.
 
 #include "bench/attention_bench.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
+#include "bench/attention_prediction.hpp"
 #include "bench/attention_span_comparison.hpp"
 #include "bench/cuda/attention_variants.hpp"
 #include "bench/cuda/attention_verify.hpp"
@@ -18,135 +21,138 @@ namespace xstage::bench {
 
 namespace {
 
-/// What lives as long as the run.
-struct Machine {
-  explicit Machine(const std::vector<int>& devices) : ranks(devices), random(devices, 1.0, 1) {}
-  Ranks ranks;
-  StartGate gate;
-  RandomBlock random;
-};
-
-class CellRun {
+class AttentionCellBench final : public CellBench {
  public:
-  CellRun(const AttentionBenchOptions& options, const AttentionBenchObserver& observer, Machine& machine,
-          const AttentionCell& cell)
+  AttentionCellBench(const AttentionBenchOptions& options, const Ranks& ranks, const AttentionCell& cell)
       : options_(options),
-        observer_(observer),
-        machine_(machine),
         cell_(cell),
-        operands_(machine.ranks, cell, machine.random),
-        resources_{cell_, machine.ranks, operands_, options.plan},
-        variants_(resources_, options.variants) {}
+        operands_(ranks, cell),
+        resources_{cell_, ranks, operands_, options.plan},
+        variants_(resources_, options.variants),
+        references_(resources_) {}
 
-  /// None if it was stopped.
-  std::vector<AttentionRow> run() {
-    for (const std::string& name : options_.variants) {
-      captured_.emplace_back(machine_.ranks, machine_.gate, variants_.variant(name));
-    }
-    std::vector<AttentionRow> rows =
-        time_variants<AttentionRow>(machine_.ranks, machine_.gate, captured_, options_.trials, observer_);
-    for (AttentionRow& row : rows) {
-      row.cell = cell_;
-      row.l2 = variants_.l2_policy(row.times.variant);
-      row.plan = variants_.plan_of(row.times.variant);
-      row.exchange_plan = variants_.exchange_plan_of(row.times.variant);
-    }
-    add_ratios(rows);
-    if (options_.predictions) {
-      add_predictions(rows, *options_.predictions);
-    }
-    if (options_.spans) {
-      add_spans(rows);
-    }
-    return rows;
-  }
+  [[nodiscard]] const Ranks& ranks() const override { return resources_.ranks; }
 
-  /// What one more trial of each variant leaves behind is looked at, so that it is the timed graph that is verified.
-  /// Rows with wrong results are taken out. False if there is one.
-  bool verify(std::vector<AttentionRow>& rows) {
-    AttentionReferences references(resources_);
-    for (const CapturedVariant& captured : captured_) {
-      if (!AttentionVariants::has_verdict(captured.name())) {
-        continue;
+  [[nodiscard]] std::vector<Variant> variants() override {
+    std::vector<Variant> variants;
+    for (const AttentionVariant& entry : options_.variants) {
+      variants.push_back(variants_.variant(entry));
+      if (entry.has_verdict) {
+        variants.back().poison = [this, &entry] { variants_.poison_results(entry); };
+        variants.back().verify = [this, &entry](int call) {
+          Verification verdict;
+          verdict.error = references_.largest_error(variants_, entry, operands_.set_of(call));
+          return verdict;
+        };
       }
-      variants_.poison_results(captured.name());
-      static_cast<void>(captured.run_trial(machine_.ranks, machine_.gate));
-      const int set = operands_.set_of(captured.replays() - 1);
-      note_error(rows, captured.name(), references.largest_error(variants_, captured.name(), set));
     }
-    return std::erase_if(rows, [](const AttentionRow& row) { return row.largest_error > most_roundings; }) == 0;
+    return variants;
   }
 
-  /// Of the variant `fused`, if it has been recorded.
-  [[nodiscard]] std::optional<trace::Trace> take_trace() { return std::move(trace_); }
+  void add_figures(std::vector<Row>& rows) override {
+    bench::add_figures(cell_, rows);
+    const AttentionVariant* alone = entry_of("attention");
+    const AttentionVariant* fused = entry_of("fused");
+    if (options_.predictions && alone != nullptr && fused != nullptr) {
+      prediction_ =
+          add_prediction(cell_, variants_.plan_of(*alone), variants_.plan_of(*fused), rows, *options_.predictions);
+    }
+  }
+
+  std::optional<trace::Trace> add_spans(std::vector<Row>& rows, StartGate& gate,
+                                        const std::function<void(const std::string&)>& note) override {
+    std::map<std::string, AttentionSpans> spans;  // by variant
+    std::optional<trace::Trace> trace;
+    for (const AttentionVariant& entry : options_.variants) {
+      if (entry.recorded) {
+        unless_it_fails(note, fmt::format("{}: no spans", entry.name), [&] {
+          RecordedCall recorded = record(entry, gate);
+          spans.emplace(entry.name, recorded.spans);
+          if (entry.name == "fused") {
+            trace = std::move(recorded.trace);
+          }
+        });
+      }
+    }
+    compare(spans, note);
+    for (const auto& [name, of_variant] : spans) {
+      Row& row = *find_variant(rows, name);
+      const auto prediction = name == "fused" ? prediction_ : std::nullopt;
+      row.figures["spans"] = spans_json(of_variant, prediction);
+      row.remark = "spans: " + comparison_text(of_variant, prediction);
+    }
+    return trace;
+  }
 
  private:
-  /// To the rows that have them. Without them a row is still a measurement.
-  void add_spans(std::vector<AttentionRow>& rows) {
-    for (AttentionRow& row : rows) {
-      if (has_spans(row.times.variant)) {
-        note_failure(row.times.variant + ": no spans", [&] { record(row); });
-      }
+  struct RecordedCall {
+    AttentionSpans spans;
+    trace::Trace trace;
+  };
+
+  [[nodiscard]] const AttentionVariant* entry_of(std::string_view name) const {
+    const auto found = std::find_if(options_.variants.begin(), options_.variants.end(),
+                                    [&](const AttentionVariant& entry) { return entry.name == name; });
+    return found == options_.variants.end() ? nullptr : &*found;
+  }
+
+  RecordedCall record(const AttentionVariant& entry, StartGate& gate) {
+    const RecordedSpans recorded = record_spans(variants_.recordable(entry), resources_.ranks, gate);
+    RecordedCall call;
+    call.trace = last_call(recorded.trace);
+    call.spans = sum_up(call.trace, cell_.problem, variants_.plan_of(entry));
+    call.spans.call_us = recorded.call_us;
+    return call;
+  }
+
+  /// The spans of `fused` with those of its twin and with the platform.
+  void compare(std::map<std::string, AttentionSpans>& spans, const std::function<void(const std::string&)>& note) {
+    const auto fused = spans.find("fused");
+    if (fused == spans.end()) {
+      return;
     }
-    add_twin_comparison(rows);
+    if (const auto twin = spans.find("local_twin"); twin != spans.end()) {
+      add_twin_comparison(fused->second, twin->second);
+    }
     if (options_.predictions) {
-      note_failure("no audit of the spans", [&] { add_verdict(rows, *options_.predictions); });
+      unless_it_fails(note, "no audit of the spans", [&] {
+        add_verdict(fused->second, variants_.plan_of(*entry_of("fused")).store_path, *options_.predictions);
+      });
     }
   }
 
   template <typename Action>
-  void note_failure(const std::string& what, const Action& action) const {
-    const auto note = [&](const char* reason) {
-      observer_.note(fmt::format("{} {}: {}", cell_name(cell_), what, reason));
-    };
+  void unless_it_fails(const std::function<void(const std::string&)>& note, const std::string& what,
+                       const Action& action) const {
+    const auto failed = [&](const char* reason) { note(fmt::format("{} {}: {}", cell_name(cell_), what, reason)); };
     try {
       action();
     } catch (const DeviceError& error) {
-      note(error.what());
+      failed(error.what());
     } catch (const InputError& error) {
-      note(error.what());
+      failed(error.what());
     }
-  }
-
-  void record(AttentionRow& row) {
-    const std::string& name = row.times.variant;
-    const RecordedSpans recorded = record_spans(variants_.recordable(name), machine_.ranks, machine_.gate);
-    trace::Trace trace = last_call(recorded.trace);
-    row.spans = sum_up(trace, cell_.problem, *row.plan);
-    row.spans->call_us = recorded.call_us;
-    if (name == "fused") {
-      trace_ = std::move(trace);
-    }
-  }
-
-  void note_error(std::vector<AttentionRow>& rows, const std::string& name, double error) const {
-    set_largest_error(rows, name, error);
-    observer_.note(fmt::format("{} {}: {}", cell_name(cell_), name, verdict_text(error <= most_roundings, error)));
   }
 
   const AttentionBenchOptions& options_;
-  const AttentionBenchObserver& observer_;
-  Machine& machine_;
   const AttentionCell& cell_;
   AttentionOperands operands_;
   AttentionResources resources_;
   AttentionVariants variants_;
-  std::vector<CapturedVariant> captured_;
-  std::optional<trace::Trace> trace_;
+  AttentionReferences references_;
+  std::optional<AttentionPrediction> prediction_;
 };
 
 }  // namespace
 
-AttentionBenchOutcome run_attention_bench(const AttentionBenchOptions& options,
-                                          const AttentionBenchObserver& observer) {
-  Machine machine(options.devices);
-  AttentionBenchOutcome outcome;
-  run_cells(options.cells, observer, outcome, [&](const AttentionCell& cell) {
-    CellRun run(options, observer, machine, cell);
-    take_rows(run, options.verify, observer, outcome);
-    if (auto trace = run.take_trace()) {
-      outcome.trace = std::move(trace);
-    }
+Outcome run_attention_bench(const AttentionBenchOptions& options, const std::vector<CellHead>& heads,
+                            const Observer& observer) {
+  const Ranks ranks(options.devices);
+  StartGate gate;
+  Outcome outcome;
+  run_cells(heads, observer, outcome, [&](std::size_t index) {
+    AttentionCellBench cell(options, ranks, options.cells[index]);
+    measure_cell(cell, heads[index], options, gate, observer, outcome);
   });
   return outcome;
 }

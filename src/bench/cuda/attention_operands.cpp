@@ -8,7 +8,7 @@ constexpr std::size_t element_bytes = 2;
 
 }  // namespace
 
-AttentionOperands::AttentionOperands(const Ranks& ranks, const AttentionCell& cell, const RandomBlock& random) {
+AttentionOperands::AttentionOperands(const Ranks& ranks, const AttentionCell& cell) {
   const attention::Problem problem = problem_of_rank(cell);
   const auto elements_of = [&](std::int64_t rows, int heads) {
     return static_cast<std::size_t>(problem.sequences * rows * heads * problem.head_dim);
@@ -22,7 +22,7 @@ AttentionOperands::AttentionOperands(const Ranks& ranks, const AttentionCell& ce
     const int device = ranks.device(rank);
     const auto filled = [&](const char* purpose, std::size_t elements) {
       cuda::DeviceBuffer buffer(device, elements * element_bytes, purpose);
-      random.fill(device, buffer.as<void>(), elements, stream_number++);
+      fill_normal(device, buffer.as<void>(), elements, 1, stream_number++);
       return buffer;
     };
     for (int set = 0; set < sets_; ++set) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/attention_cells.hpp"
-#include "bench/cuda/random_block.hpp"
+#include "bench/cuda/operand_memory.hpp"
 #include "bench/cuda/timing.hpp"
 #include "node/cuda/device_memory.hpp"
 
@@ -16,7 +16,7 @@ namespace xstage::bench {
 /// All have standard deviation 1, so the scores have it too.
 class AttentionOperands {
  public:
-  AttentionOperands(const Ranks& ranks, const AttentionCell& cell, const RandomBlock& random);
+  AttentionOperands(const Ranks& ranks, const AttentionCell& cell);
 
   [[nodiscard]] int set_of(int call) const { return call % sets_; }
   /// Of a launch; its output is what a plain attention fills and an all-to-all sends.

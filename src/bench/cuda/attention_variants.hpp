@@ -3,10 +3,9 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "bench/attention_cells.hpp"
+#include "bench/attention_rows.hpp"
 #include "bench/cuda/attention_operands.hpp"
 #include "bench/cuda/record_spans.hpp"
 #include "bench/cuda/timing.hpp"
@@ -33,38 +32,29 @@ struct OperationHandles {
 
 class AttentionVariants {
  public:
-  /// `names` as parse_attention_variants has them.
-  AttentionVariants(const AttentionResources& resources, const std::vector<std::string>& names);
+  AttentionVariants(const AttentionResources& resources, const std::vector<AttentionVariant>& entries);
 
-  /// The timed variant; refers to this object.
-  [[nodiscard]] Variant variant(const std::string& name);
+  /// The timed variant, with its plans; refers to this object.
+  [[nodiscard]] Variant variant(const AttentionVariant& entry);
   /// For calls that are recorded, of a variant that has spans; refers to this object.
-  [[nodiscard]] Recordable recordable(const std::string& name);
-  /// Of the attention and of the all-to-all in it, as far as it has them.
-  [[nodiscard]] std::optional<attention::Plan> plan_of(const std::string& name) const;
-  [[nodiscard]] std::optional<all_to_all::Plan> exchange_plan_of(const std::string& name) const;
-  /// How a variant treats L2.
-  [[nodiscard]] std::string l2_policy(const std::string& name) const;
+  [[nodiscard]] Recordable recordable(const AttentionVariant& entry);
+  /// Of a variant that computes, as its handles have it.
+  [[nodiscard]] const attention::Plan& plan_of(const AttentionVariant& entry) const;
 
-  /// Whether --verify knows what a variant must leave behind: an all-to-all of its own moves whatever is there, and a
-  /// twin leaves results where nobody wants them.
-  [[nodiscard]] static bool has_verdict(const std::string& name) {
-    return name != "all_to_all" && name != "local_twin";
-  }
   /// Whether results are with the owners of their rows, [own rows, heads, head_dim], or where they were computed,
   /// [rows, heads of the rank, head_dim].
-  [[nodiscard]] static bool at_owners(const std::string& name) { return name != "attention"; }
+  [[nodiscard]] static bool at_owners(const AttentionVariant& entry) { return entry.among_ranks; }
   /// Null if there are none on that rank.
-  [[nodiscard]] void* result(const std::string& name, int rank) const;
+  [[nodiscard]] void* result(const AttentionVariant& entry, int rank) const;
   /// NaN wherever the variant has to write, on all ranks.
-  void poison_results(const std::string& name) const;
+  void poison_results(const AttentionVariant& entry) const;
 
  private:
   /// Of variants that may be changed, or of constant ones.
   template <typename Variants>
-  [[nodiscard]] static auto& attention_of(Variants& variants, const std::string& name);
-  void launch_attention(const std::string& name, int rank, int call, cudaStream_t stream) const;
-  void launch_exchange(int rank, cudaStream_t stream) const;
+  [[nodiscard]] static auto& attention_of(Variants& variants, const AttentionVariant& entry);
+  void launch(const AttentionVariant& entry, int rank, int call, cudaStream_t stream) const;
+  void check(const AttentionVariant& entry) const;
 
   AttentionResources resources_;
   OperationHandles<Attention> local_;

@@ -61,22 +61,22 @@ const std::vector<AttentionReferences::Sample>& AttentionReferences::samples_of(
   return place->second;
 }
 
-std::vector<float> AttentionReferences::result_of(const AttentionVariants& variants, const std::string& name,
+std::vector<float> AttentionReferences::result_of(const AttentionVariants& variants, const AttentionVariant& entry,
                                                   const Sample& sample) const {
   const AttentionCell& cell = resources_.cell;
   const int head_dim = cell.problem.head_dim;
-  if (!AttentionVariants::at_owners(name)) {
-    return read_head(variants.result(name, sample.rank), problem_of_rank(cell).heads, head_dim, sample.head, sample.row,
-                     1);
+  if (!AttentionVariants::at_owners(entry)) {
+    return read_head(variants.result(entry, sample.rank), problem_of_rank(cell).heads, head_dim, sample.head,
+                     sample.row, 1);
   }
   const ResultPlace place = owner_of(cell, sample.rank, sample.row, sample.head);
-  return read_head(variants.result(name, place.rank), cell.problem.heads, head_dim, place.head, place.row, 1);
+  return read_head(variants.result(entry, place.rank), cell.problem.heads, head_dim, place.head, place.row, 1);
 }
 
-double AttentionReferences::largest_error(const AttentionVariants& variants, const std::string& name, int set) {
+double AttentionReferences::largest_error(const AttentionVariants& variants, const AttentionVariant& entry, int set) {
   double largest = 0;
   for (const Sample& sample : samples_of(set)) {
-    largest = std::max(largest, bench::largest_error(result_of(variants, name, sample), sample.reference));
+    largest = std::max(largest, bench::largest_error(result_of(variants, entry, sample), sample.reference));
   }
   return largest;
 }

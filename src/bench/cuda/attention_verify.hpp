@@ -2,7 +2,6 @@
 // Compares what variants leave behind with an attention in double, on a sample of heads and rows.
 
 #include <map>
-#include <string>
 #include <vector>
 
 #include "bench/attention_reference.hpp"
@@ -17,7 +16,7 @@ class AttentionReferences {
 
   /// Largest error of what the last call of a variant left behind, in roundings (attention_reference.hpp). `set`: the
   /// operands of that call.
-  [[nodiscard]] double largest_error(const AttentionVariants& variants, const std::string& name, int set);
+  [[nodiscard]] double largest_error(const AttentionVariants& variants, const AttentionVariant& entry, int set);
 
  private:
   /// A row that one rank computes.
@@ -30,7 +29,7 @@ class AttentionReferences {
 
   const std::vector<Sample>& samples_of(int set);
   void add_samples(int rank, int head, int set, std::vector<Sample>& samples) const;
-  [[nodiscard]] std::vector<float> result_of(const AttentionVariants& variants, const std::string& name,
+  [[nodiscard]] std::vector<float> result_of(const AttentionVariants& variants, const AttentionVariant& entry,
                                              const Sample& sample) const;
 
   const AttentionResources& resources_;

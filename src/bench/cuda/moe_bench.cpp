@@ -1,10 +1,8 @@
-// The run: cell by cell, each with its routing, operands and variants made, timed, verified and given back.
+// The cells of `xstage bench moe` with all that they need on the GPUs.
 
 #include "bench/moe_bench.hpp"
 
-#include <fmt/format.h>
-
-#include <utility>
+#include <optional>
 
 #include "bench/cuda/cell_run.hpp"
 #include "bench/cuda/moe_variants.hpp"
@@ -15,92 +13,75 @@ namespace xstage::bench {
 namespace {
 
 /// What lives as long as the run.
-struct Machine {
-  explicit Machine(const std::vector<int>& devices) : ranks(devices), standard(devices, 1.0, 1), weights(devices) {}
-  Ranks ranks;
-  StartGate gate;
-  RandomBlock standard;
-  WeightBlock weights;
-};
-
-class CellRun {
+class MoeMachine {
  public:
-  CellRun(const MoeBenchOptions& options, const MoeBenchObserver& observer, Machine& machine, const MoeCell& cell)
-      : options_(options),
-        observer_(observer),
-        machine_(machine),
-        cell_(cell),
-        routing_(moe::make_routing(routing_request(cell))),
-        operands_(machine.ranks, cell, routing_, machine.standard, machine.weights.for_depth(cell.shape.hidden)),
-        resources_{cell_, routing_, machine.ranks, operands_},
-        variants_(resources_, options.variants) {}
-
-  /// None if it was stopped.
-  std::vector<MoeRow> run() {
-    for (const std::string& name : options_.variants) {
-      captured_.emplace_back(machine_.ranks, machine_.gate, variants_.variant(name));
+  explicit MoeMachine(const std::vector<int>& devices) : ranks_(devices) {}
+  [[nodiscard]] const Ranks& ranks() const { return ranks_; }
+  [[nodiscard]] StartGate& gate() { return gate_; }
+  /// Valid until those of another shape are asked for.
+  const MoeWeights& weights_of(const moe::Shape& shape) {
+    if (!weights_ || weights_->shape() != shape.name) {
+      weights_.reset();  // before the new ones take memory
+      weights_.emplace(ranks_, shape);
     }
-    std::vector<MoeRow> rows =
-        time_variants<MoeRow>(machine_.ranks, machine_.gate, captured_, options_.trials, observer_);
-    const MoeLoad load = load_of(cell_, routing_);
-    for (MoeRow& row : rows) {
-      row.cell = cell_;
-      row.load = load;
-      row.l2 = operands_.l2_policy();
-    }
-    add_ratios(rows);
-    if (options_.drain_gb_per_s) {
-      add_drain_shares(rows, *options_.drain_gb_per_s);
-    }
-    return rows;
-  }
-
-  /// What one more trial of each layer leaves behind is looked at, so that it is the timed graph that is verified. A
-  /// row with wrong results is taken out. False if there is one.
-  bool verify(std::vector<MoeRow>& rows) {
-    bool right = true;
-    for (CapturedVariant& variant : captured_) {
-      if (is_layer(variant.name())) {
-        right = verify_layer(variant, rows) && right;
-      }
-    }
-    return right;
+    return *weights_;
   }
 
  private:
-  bool verify_layer(CapturedVariant& layer, std::vector<MoeRow>& rows) {
-    const std::string& name = layer.name();
-    variants_.poison_output();
-    static_cast<void>(layer.run_trial(machine_.ranks, machine_.gate));
-    const double error = largest_error(resources_, MoeOperands::set_of(layer.replays() - 1), combine_of(name));
-    const bool right = error <= most_roundings;
-    observer_.note(fmt::format("{} {}: {}", cell_name(cell_), name, verdict_text(right, error)));
-    set_largest_error(rows, name, error);
-    if (!right) {
-      std::erase_if(rows, [&](const MoeRow& row) { return row.times.variant == name; });
+  Ranks ranks_;
+  StartGate gate_;
+  std::optional<MoeWeights> weights_;
+};
+
+class MoeCellBench final : public CellBench {
+ public:
+  MoeCellBench(const MoeBenchOptions& options, MoeMachine& machine, const MoeCell& cell)
+      : options_(options),
+        cell_(cell),
+        routing_(moe::make_routing(routing_request(cell))),
+        operands_(machine.ranks(), cell, routing_, machine.weights_of(cell.shape)),
+        resources_{cell_, routing_, machine.ranks(), operands_},
+        variants_(resources_, options.variants) {}
+
+  [[nodiscard]] const Ranks& ranks() const override { return resources_.ranks; }
+
+  [[nodiscard]] std::vector<Variant> variants() override {
+    std::vector<Variant> variants;
+    for (const MoeVariant& entry : options_.variants) {
+      variants.push_back(variants_.variant(entry));
+      if (entry.part == MoePart::layer) {
+        variants.back().poison = [this] { variants_.poison_output(); };
+        variants.back().verify = [this, combine = entry.combine](int call) {
+          Verification verdict;
+          verdict.error = largest_error(resources_, MoeOperands::set_of(call), combine);
+          return verdict;
+        };
+      }
     }
-    return right;
+    return variants;
   }
 
+  void add_figures(std::vector<Row>& rows) override {
+    bench::add_figures(load_of(cell_, routing_), cell_, rows, options_.drain_gb_per_s);
+  }
+
+ private:
   const MoeBenchOptions& options_;
-  const MoeBenchObserver& observer_;
-  Machine& machine_;
   const MoeCell& cell_;
   moe::Routing routing_;
   MoeOperands operands_;
   MoeResources resources_;
   MoeVariants variants_;
-  std::vector<CapturedVariant> captured_;
 };
 
 }  // namespace
 
-MoeBenchOutcome run_moe_bench(const MoeBenchOptions& options, const MoeBenchObserver& observer) {
-  Machine machine(options.devices);
-  MoeBenchOutcome outcome;
-  run_cells(options.cells, observer, outcome, [&](const MoeCell& cell) {
-    CellRun run(options, observer, machine, cell);
-    take_rows(run, options.verify, observer, outcome);
+Outcome run_moe_bench(const MoeBenchOptions& options, const std::vector<CellHead>& heads, const Observer& observer) {
+  MoeMachine machine(options.devices);
+  Outcome outcome;
+  run_cells(heads, observer, outcome, [&](std::size_t index) {
+    MoeCellBench cell(options, machine, options.cells[index]);
+    measure_cell(cell, heads[index], options, machine.gate(), observer, outcome);
   });
   return outcome;
 }

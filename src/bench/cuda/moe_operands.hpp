@@ -4,23 +4,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "bench/cuda/random_block.hpp"
 #include "bench/cuda/timing.hpp"
 #include "bench/moe_cells.hpp"
-#include "moe/routing.hpp"
+#include "bench/moe_routing.hpp"
 #include "node/cuda/device_memory.hpp"
 
 namespace xstage::bench {
 
-/// Weights, of every shape far more than L2 holds, are there once. Tokens are there twice: a row that is left over from
-/// the call before is not the one that a call wants.
+/// The weights of one model shape on all GPUs. They are there once: of every shape they are far more than L2 holds.
+/// Cells of one shape share them.
+class MoeWeights {
+ public:
+  /// Standard deviation 1/sqrt(hidden).
+  MoeWeights(const Ranks& ranks, const moe::Shape& shape);
+
+  [[nodiscard]] std::string_view shape() const { return shape_; }
+  /// Packed.
+  [[nodiscard]] const cuda::DeviceBuffer& linear1(int rank) const { return linear1_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const cuda::DeviceBuffer& linear2(int rank) const { return linear2_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::string_view shape_;
+  std::vector<cuda::DeviceBuffer> linear1_;  // [rank]
+  std::vector<cuda::DeviceBuffer> linear2_;
+};
+
+/// Tokens are there twice: a row that is left over from the call before is not the one that a call wants.
 class MoeOperands {
  public:
-  /// Tokens have standard deviation 1, weights 1/sqrt(hidden). `routing` is the cell's.
-  MoeOperands(const Ranks& ranks, const MoeCell& cell, const moe::Routing& routing, const RandomBlock& for_tokens,
-              const RandomBlock& for_weights);
+  /// Tokens have standard deviation 1. `routing` is the cell's, `weights` those of its shape, which outlive this.
+  MoeOperands(const Ranks& ranks, const MoeCell& cell, const moe::Routing& routing, const MoeWeights& weights);
 
   [[nodiscard]] static int set_of(int call) { return call % sets; }
 
@@ -32,8 +48,8 @@ class MoeOperands {
     return at(rank).tokens[static_cast<std::size_t>(set)].as<void>();
   }
   /// Packed.
-  [[nodiscard]] const void* linear1(int rank) const { return at(rank).linear1.as<void>(); }
-  [[nodiscard]] const void* linear2(int rank) const { return at(rank).linear2.as<void>(); }
+  [[nodiscard]] const void* linear1(int rank) const { return weights_.linear1(rank).as<void>(); }
+  [[nodiscard]] const void* linear2(int rank) const { return weights_.linear2(rank).as<void>(); }
   [[nodiscard]] const cuda::DeviceBuffer& output(int rank) const { return at(rank).output; }
 
   /// How this treats L2, for the result file.
@@ -46,13 +62,12 @@ class MoeOperands {
     std::vector<cuda::DeviceBuffer> tokens;  // [sets]
     cuda::DeviceBuffer experts;
     cuda::DeviceBuffer router_weights;
-    cuda::DeviceBuffer linear1;
-    cuda::DeviceBuffer linear2;
     cuda::DeviceBuffer output;
   };
 
   [[nodiscard]] const OfRank& at(int rank) const { return of_rank_[static_cast<std::size_t>(rank)]; }
 
+  const MoeWeights& weights_;
   std::int64_t tokens_ = 0;  // of each rank
   std::vector<OfRank> of_rank_;
 };

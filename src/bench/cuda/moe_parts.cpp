@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench/cuda/operand_memory.hpp"
 #include "kernels/collective/handle.hpp"
 #include "kernels/moe/grouped.hpp"
 #include "kernels/moe/moe_launches.hpp"
@@ -18,18 +19,12 @@ constexpr std::chrono::seconds time_out{5};
 
 }  // namespace
 
-moe::Plan plan_of(const Ranks& ranks, const MoeCell& cell, moe::Combine combine) {
-  moe::Plan plan;
-  plan.combine = combine;
-  return moe::complete_plan(problem_of(cell), plan, ranks.count(), kernels::multiprocessors(ranks.device(0)));
-}
-
 MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan)
     : exchange(heap, problem, plan, time_out), linears(problem, exchange.rows(), exchange.most_rows(), plan) {}
 
-MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, moe::Combine combine,
+MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, const MoeVariant& entry,
                    bool twins)
-    : operands_(operands), plan_(plan_of(ranks, cell, combine)) {
+    : operands_(operands), plan_(plan_of(cell, entry, multiprocessors_of(ranks.device(0)))) {
   const moe::Problem problem = problem_of(cell);
   const moe::HeapSections sections = moe::heap_sections(problem, ranks.count());
   heap_ = PeerAccessHeap::create(ranks.devices(), moe::heap_bytes(problem, ranks.count()));
@@ -45,25 +40,26 @@ MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& o
   }
   for (int rank = 0; rank < ranks.count(); ++rank) {
     const cuda::CurrentDevice current(ranks.device(rank));
-    for (const std::string_view part : {"dispatch", "linear1", "linear2"}) {
-      enqueue(part, rank, 0, ranks.stream(rank));
+    for (const MoePart part : {MoePart::dispatch, MoePart::linear1, MoePart::linear2}) {
+      enqueue({{}, part}, rank, 0, ranks.stream(rank));
     }
   }
   ranks.synchronise();
   check();
 }
 
-void MoeParts::enqueue(std::string_view part, int rank, int set, cudaStream_t stream) const {
+void MoeParts::enqueue(const MoeVariant& part, int rank, int set, cudaStream_t stream) const {
   Part& of_rank = *of_rank_[static_cast<std::size_t>(rank)];
-  if (part == "linear1" || part == "linear2") {
-    kernels::launch_grouped(part == "linear1" ? of_rank.linears.linear1() : of_rank.linears.linear2(), stream);
+  if (!is_exchange(part)) {
+    kernels::launch_grouped(part.part == MoePart::linear1 ? of_rank.linears.linear1() : of_rank.linears.linear2(),
+                            stream);
     return;
   }
   of_rank.exchange.prepare(operands_.of_launch(rank, set), plan_.issuers);
-  if (part == "dispatch" || part == "dispatch_local") {
-    enqueue_dispatch(of_rank, rank, is_local_twin(part), stream);
+  if (part.part == MoePart::dispatch) {
+    enqueue_dispatch(of_rank, rank, part.local_twin, stream);
   } else {
-    enqueue_combine(of_rank, rank, is_local_twin(part), stream);
+    enqueue_combine(of_rank, rank, part.local_twin, stream);
   }
 }
 

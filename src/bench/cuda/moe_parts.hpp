@@ -5,11 +5,11 @@
 
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "bench/cuda/moe_operands.hpp"
 #include "bench/cuda/timing.hpp"
+#include "bench/moe_rows.hpp"
 #include "kernels/moe/layer_exchange.hpp"
 #include "kernels/moe/layer_linears.hpp"
 #include "node/cuda/device_memory.hpp"
@@ -18,19 +18,17 @@
 
 namespace xstage::bench {
 
-/// The rule's plan for a cell, but for what crosses behind Linear-2.
-[[nodiscard]] moe::Plan plan_of(const Ranks& ranks, const MoeCell& cell, moe::Combine combine);
-
 /// On all ranks, in a heap that they share. All kernels but combine have run one after the other when this is made:
 /// each finds what it finds in a layer.
 class MoeParts {
  public:
-  /// `combine`: what its combine sends. `twins`: whether local twins can be asked for.
-  MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, moe::Combine combine, bool twins);
+  /// For the combine of `entry`. `twins`: whether local twins can be asked for.
+  MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, const MoeVariant& entry, bool twins);
 
   /// Any variant that is no layer, on the rank's device as the current one.
-  void enqueue(std::string_view part, int rank, int set, cudaStream_t stream) const;
+  void enqueue(const MoeVariant& part, int rank, int set, cudaStream_t stream) const;
   void check() const;
+  [[nodiscard]] const moe::Plan& plan() const { return plan_; }
 
  private:
   struct Part {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench/cuda/operand_memory.hpp"
+#include "bench/plan_options.hpp"
+
 namespace xstage::bench {
 
 namespace {
@@ -12,68 +15,63 @@ constexpr std::chrono::seconds time_out{5};
 
 }  // namespace
 
-MoeVariants::MoeVariants(const MoeResources& resources, const std::vector<std::string>& names) : resources_(resources) {
-  for (const std::string& name : names) {
-    if (is_layer(name)) {
-      make_layer(name);
-    }
-  }
-  make_parts(names);
-}
-
-void MoeVariants::make_parts(const std::vector<std::string>& names) {
-  const bool twins = std::any_of(names.begin(), names.end(), is_local_twin);
-  for (const std::string& name : names) {
-    std::unique_ptr<MoeParts>& wanted = combine_of(name) == moe::Combine::rows ? parts_with_rows_ : parts_;
-    if (!is_layer(name) && !wanted) {
-      wanted = std::make_unique<MoeParts>(resources_.ranks, resources_.cell, resources_.operands, combine_of(name),
-                                          twins && &wanted == &parts_);
+MoeVariants::MoeVariants(const MoeResources& resources, const std::vector<MoeVariant>& entries)
+    : resources_(resources) {
+  const bool twins =
+      std::any_of(entries.begin(), entries.end(), [](const MoeVariant& entry) { return entry.local_twin; });
+  for (const MoeVariant& entry : entries) {
+    OfCombine& made = of_combine_[entry.combine];
+    if (entry.part == MoePart::layer) {
+      made.layer = make_layer(entry);
+    } else if (!made.parts) {
+      made.parts = std::make_unique<MoeParts>(resources_.ranks, resources_.cell, resources_.operands, entry,
+                                              twins && entry.combine == moe::Combine::partial_sums);
     }
   }
 }
 
-const MoeParts& MoeVariants::parts(const std::string& name) const {
-  return combine_of(name) == moe::Combine::rows ? *parts_with_rows_ : *parts_;
-}
-
-void MoeVariants::make_layer(const std::string& name) {
+std::unique_ptr<MoeVariants::Layer> MoeVariants::make_layer(const MoeVariant& entry) const {
   const int world = resources_.ranks.count();
   const moe::Problem problem = problem_of(resources_.cell);
-  const moe::Plan plan = plan_of(resources_.ranks, resources_.cell, combine_of(name));
+  const moe::Plan plan = plan_of(resources_.cell, entry, multiprocessors_of(resources_.ranks.device(0)));
   auto made = std::make_unique<Layer>();
-  made->name = name;
   made->heap = PeerAccessHeap::create(resources_.ranks.devices(), moe::heap_bytes(problem, world));
   for (int rank = 0; rank < world; ++rank) {
     made->of_rank.push_back(std::make_unique<MoeLayer>(made->heap->rank(rank), problem, plan, time_out));
   }
-  layers_.push_back(std::move(made));
+  return made;
 }
 
-const MoeVariants::Layer& MoeVariants::layer(const std::string& name) const {
-  return **std::find_if(layers_.begin(), layers_.end(), [&](const auto& made) { return made->name == name; });
-}
-
-void MoeVariants::enqueue(const std::string& name, int rank, int call, cudaStream_t stream) const {
+void MoeVariants::enqueue(const MoeVariant& entry, int rank, int call, cudaStream_t stream) const {
   const int set = MoeOperands::set_of(call);
-  if (is_layer(name)) {
-    layer(name).of_rank[static_cast<std::size_t>(rank)]->launch(resources_.operands.of_launch(rank, set), stream);
+  const OfCombine& made = of_combine_.at(entry.combine);
+  if (entry.part == MoePart::layer) {
+    made.layer->of_rank[static_cast<std::size_t>(rank)]->launch(resources_.operands.of_launch(rank, set), stream);
   } else {
-    parts(name).enqueue(name, rank, set, stream);
+    made.parts->enqueue(entry, rank, set, stream);
   }
 }
 
-void MoeVariants::check(const std::string& name) const {
-  if (is_layer(name)) {
-    const auto& ranks = layer(name).of_rank;
+void MoeVariants::check(const MoeVariant& entry) const {
+  const OfCombine& made = of_combine_.at(entry.combine);
+  if (entry.part == MoePart::layer) {
+    const auto& ranks = made.layer->of_rank;
     std::for_each(ranks.begin(), ranks.end(), [](const auto& handle) { handle->check(); });
   } else {
-    parts(name).check();
+    made.parts->check();
   }
 }
 
-Variant MoeVariants::variant(const std::string& name) {
-  return {name, [this, name](int rank, int call, cudaStream_t stream) { enqueue(name, rank, call, stream); },
-          [this, name] { check(name); }};
+Variant MoeVariants::variant(const MoeVariant& entry) {
+  const OfCombine& made = of_combine_.at(entry.combine);
+  Variant variant;
+  variant.name = entry.name;
+  variant.enqueue = [this, entry](int rank, int call, cudaStream_t stream) { enqueue(entry, rank, call, stream); };
+  variant.check = [this, entry] { check(entry); };
+  variant.l2 = resources_.operands.l2_policy();
+  variant.plans["plan"] =
+      plan_json(entry.part == MoePart::layer ? made.layer->of_rank.front()->plan() : made.parts->plan());
+  return variant;
 }
 
 void MoeVariants::poison_output() const {

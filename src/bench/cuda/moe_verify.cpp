@@ -6,16 +6,16 @@
 #include <span>
 #include <vector>
 
+#include "bench/moe_reference.hpp"
 #include "bench/normal_pattern.hpp"
+#include "bench/random_bits.hpp"
 #include "bench/sampling.hpp"
 #include "moe/packing.hpp"
-#include "moe/reference.hpp"
 
 namespace xstage::bench {
 
 namespace {
 
-constexpr std::size_t tokens_of_a_rank = 4;
 constexpr std::size_t columns_of_a_token = 16;
 
 std::size_t size_of(std::int64_t value) { return static_cast<std::size_t>(value); }
@@ -91,16 +91,22 @@ double error_of_token(const MoeResources& resources, const moe::ExpertWeights& w
 
 }  // namespace
 
-/// A thread for each token: each reads back and multiplies the weights of all its experts.
+/// A thread for each rank, on one of its tokens: it reads back and multiplies the weights of all that token's experts.
 double largest_error(const MoeResources& resources, int set, moe::Combine combine) {
+  const MoeCell& cell = resources.cell;
   std::vector<std::future<double>> errors;
-  for (int rank = 0; rank < resources.cell.ranks; ++rank) {
-    for (const std::int64_t token : sample(resources.cell.tokens, tokens_of_a_rank, static_cast<std::uint64_t>(rank))) {
-      errors.push_back(std::async(std::launch::async, [&resources, rank, token, set, combine] {
-        WeightsOnDevice weights(resources);
-        return error_of_token(resources, weights.get(), rank, token, set, combine);
-      }));
-    }
+  for (int rank = 0; rank < cell.ranks; ++rank) {
+    // Another token in each cell and for each layer: all cells of a table together are a sample of many.
+    const std::uint64_t seed = static_cast<std::uint64_t>(cell.tokens) * 1000 +
+                               static_cast<std::uint64_t>(cell.skew) * 100 +
+                               static_cast<std::uint64_t>(cell.remote_share.of) * 10 +
+                               static_cast<std::uint64_t>(combine == moe::Combine::rows ? 1 : 0);
+    const auto token = static_cast<std::int64_t>(random_bits(seed, static_cast<std::uint64_t>(rank)) %
+                                                 static_cast<std::uint64_t>(cell.tokens));
+    errors.push_back(std::async(std::launch::async, [&resources, rank, token, set, combine] {
+      WeightsOnDevice weights(resources);
+      return error_of_token(resources, weights.get(), rank, token, set, combine);
+    }));
   }
   double largest = 0;
   for (std::future<double>& error : errors) {

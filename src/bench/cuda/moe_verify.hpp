@@ -5,8 +5,8 @@
 
 namespace xstage::bench {
 
-/// Largest error of the last call, in roundings of bf16, on a sample of columns of a sample of tokens of every rank,
-/// against the layer in double (moe/reference.hpp). `set`: the tokens of that call.
+/// Largest error of the last call, in roundings of bf16, on a sample of columns of one token of every rank,
+/// against the layer in double (bench/moe_reference.hpp). `set`: the tokens of that call.
 [[nodiscard]] double largest_error(const MoeResources& resources, int set, moe::Combine combine);
 
 }  // namespace xstage::bench

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench/bench_run.hpp"
 #include "bench/statistics.hpp"
 
 namespace xstage::bench {
@@ -20,13 +21,15 @@ namespace {
 using cuda::check;
 using cuda::CurrentDevice;
 
-constexpr double trial_us = 15000;
-/// Before each trial, as long as it takes. Long GEMMs are bound by power: without a rest the clock that a variant gets
-/// depends on what ran before it, and two programs that measure different variants cannot be compared.
-constexpr std::chrono::microseconds rest{15000};
-constexpr int least_replays = 3;
-constexpr int most_replays = 500;
-constexpr int estimate_replays = 5;
+/// Long enough that the start of a graph does not count, and that there is one pair of calls at the least: results that
+/// are left over from the call before are then not the ones that the last call of a graph wants.
+constexpr double trial_us = 4000;
+constexpr int least_replays = 2;
+constexpr int most_replays = 400;
+constexpr int estimate_replays = 3;
+constexpr int most_single_calls = 5;
+/// Of sustained replays: the host waits for one such piece while the next one runs.
+constexpr double piece_us = 50000;
 /// The host may be ahead of a GPU by about a thousand launches. One that it has to wait for, while that GPU waits for a
 /// launch on another one, would never come.
 constexpr int most_eager_calls = 100;
@@ -72,6 +75,43 @@ class Event {
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+/// The end of some work on each GPU.
+class Mark {
+ public:
+  explicit Mark(const Ranks& ranks) {
+    for (int rank = 0; rank < ranks.count(); ++rank) {
+      events_.emplace_back(ranks.device(rank));
+    }
+  }
+  void record(const Ranks& ranks) const {
+    for (int rank = 0; rank < ranks.count(); ++rank) {
+      const CurrentDevice current(ranks.device(rank));
+      check(cudaEventRecord(event(rank), ranks.stream(rank)), "recording an event");
+    }
+  }
+  void wait(const Ranks& ranks) const {
+    for (int rank = 0; rank < ranks.count(); ++rank) {
+      await([&] { return cudaEventQuery(event(rank)); },
+            fmt::format("waiting for sustained replays on GPU {}", ranks.device(rank)));
+    }
+  }
+  /// From this one to a later one, on the GPU where it is longest. Both have been waited for.
+  [[nodiscard]] double microseconds_to(const Mark& later) const {
+    double longest = 0;
+    for (std::size_t rank = 0; rank < events_.size(); ++rank) {
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, events_[rank].get(), later.events_[rank].get()),
+            "reading the time of sustained replays");
+      longest = std::max(longest, 1000.0 * static_cast<double>(milliseconds));
+    }
+    return longest;
+  }
+
+ private:
+  [[nodiscard]] cudaEvent_t event(int rank) const { return events_[static_cast<std::size_t>(rank)].get(); }
+  std::vector<Event> events_;
 };
 
 /// How long what lies between the two takes on each GPU.
@@ -270,7 +310,7 @@ CapturedVariant::~CapturedVariant() = default;
 CapturedVariant::CapturedVariant(CapturedVariant&&) noexcept = default;
 
 double CapturedVariant::run_trial(const Ranks& ranks, StartGate& gate) const {
-  std::this_thread::sleep_for(rest);
+  std::this_thread::sleep_for(std::chrono::milliseconds(rest_ms));
   const double longest_us = graphs_->microseconds(ranks, gate);
   variant_.check();
   return longest_us / replays_;
@@ -288,38 +328,63 @@ double CapturedVariant::run_single_call(const Ranks& ranks, StartGate& gate) con
   return longest_us;
 }
 
-std::vector<VariantTimes> run_rounds(const Ranks& ranks, StartGate& gate, const std::vector<CapturedVariant>& variants,
-                                     int trials, const std::function<bool()>& proceed) {
-  std::vector<VariantTimes> times;
-  for (const CapturedVariant& variant : variants) {
-    times.push_back({variant.name(), variant.replays(), variant.eager_us(), {}});
-    static_cast<void>(variant.run_trial(ranks, gate));
-  }
-  for (int round = 0; round < trials && proceed(); ++round) {
-    for (std::size_t step = 0; step < variants.size(); ++step) {
-      const std::size_t index = (static_cast<std::size_t>(round) + step) % variants.size();
-      times[index].trials_us.push_back(variants[index].run_trial(ranks, gate));
+double CapturedVariant::run_sustained(const Ranks& ranks, double seconds, double call_us) const {
+  const double graph_us = std::max(1.0, call_us * replays_);
+  const int graphs = std::max(1, static_cast<int>(std::lround(piece_us / graph_us)));
+  const int pieces = std::max(4, static_cast<int>(std::ceil(seconds * 1e6 / (graph_us * graphs))));
+  std::vector<Mark> ends;
+  for (int piece = 0; piece < pieces; ++piece) {
+    for (int graph = 0; graph < graphs; ++graph) {
+      for (int rank = 0; rank < ranks.count(); ++rank) {
+        graphs_->launch(ranks, rank);
+      }
+    }
+    ends.emplace_back(ranks).record(ranks);
+    if (piece > 0) {
+      ends[static_cast<std::size_t>(piece) - 1].wait(ranks);
     }
   }
-  return times;
+  ends.back().wait(ranks);
+  variant_.check();
+  const auto half = static_cast<std::size_t>(pieces / 2);
+  const double calls = static_cast<double>(pieces - pieces / 2 - 1) * graphs * replays_;
+  return ends[half].microseconds_to(ends.back()) / calls;
 }
 
-std::vector<double> run_single_calls(const Ranks& ranks, StartGate& gate, std::vector<CapturedVariant>& variants,
-                                     int count, const std::function<bool()>& proceed) {
+namespace {
+
+/// `run(variant)` for all of them in each of `rounds`, beginning with another one each time.
+template <typename Run>
+void alternate(std::size_t variants, int rounds, const std::function<bool()>& proceed, const Run& run) {
+  for (int round = 0; round < rounds && proceed(); ++round) {
+    for (std::size_t step = 0; step < variants; ++step) {
+      run((static_cast<std::size_t>(round) + step) % variants);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Times> time_variants(const Ranks& ranks, StartGate& gate, std::vector<CapturedVariant>& variants,
+                                 int trials, const std::function<bool()>& proceed) {
+  std::vector<Times> times(variants.size());
+  for (std::size_t index = 0; index < variants.size(); ++index) {
+    times[index].replays = variants[index].replays();
+    times[index].eager_us = variants[index].eager_us();
+    static_cast<void>(variants[index].run_trial(ranks, gate));
+  }
+  alternate(variants.size(), trials, proceed,
+            [&](std::size_t index) { times[index].trials_us.push_back(variants[index].run_trial(ranks, gate)); });
   for (CapturedVariant& variant : variants) {
     variant.capture_single_call(ranks);
   }
   std::vector<std::vector<double>> calls_us(variants.size());
-  for (int round = 0; round < count && proceed(); ++round) {
-    for (std::size_t step = 0; step < variants.size(); ++step) {
-      const std::size_t index = (static_cast<std::size_t>(round) + step) % variants.size();
-      calls_us[index].push_back(variants[index].run_single_call(ranks, gate));
-    }
+  alternate(variants.size(), std::min(trials, most_single_calls), proceed,
+            [&](std::size_t index) { calls_us[index].push_back(variants[index].run_single_call(ranks, gate)); });
+  for (std::size_t index = 0; index < variants.size(); ++index) {
+    times[index].one_shot_us = median(calls_us[index]);
   }
-  std::vector<double> medians(variants.size());
-  std::transform(calls_us.begin(), calls_us.end(), medians.begin(),
-                 [](const std::vector<double>& calls) { return median(calls); });
-  return medians;
+  return times;
 }
 
 }  // namespace xstage::bench

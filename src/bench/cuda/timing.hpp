@@ -9,18 +9,33 @@
 #include <vector>
 
 #include "bench/cuda/start_gate.hpp"
-#include "bench/variant_times.hpp"
+#include "bench/row.hpp"
 #include "node/cuda/device_memory.hpp"
 
 namespace xstage::bench {
 
-/// One way to do it.
+/// What --verify says of a variant.
+struct Verification {
+  double error = 0;    // the largest, in roundings of bf16
+  bool right = true;   // besides that error
+  std::string remark;  // for the reader
+};
+
+/// One way to do it, and all that a row says of it.
 struct Variant {
   std::string name;
   /// Enqueues a rank's part of one call. `call` counts the calls of a graph and chooses their inputs.
   std::function<void(int rank, int call, cudaStream_t stream)> enqueue;
   /// Throws if a call went wrong on the device.
   std::function<void()> check;
+  /// How its inputs treat L2.
+  std::string l2;
+  /// Fields of its row, as the handles have the plans.
+  Json plans = Json::object();
+  /// NaN wherever a call has to write, on all ranks; none where nothing can be verified.
+  std::function<void()> poison;
+  /// Of what the last call of a graph has left; `call` is that call.
+  std::function<Verification(int call)> verify;
 };
 
 /// The streams on which all variants of a cell run, one a GPU.
@@ -57,7 +72,10 @@ class CapturedVariant {
   void capture_single_call(const Ranks& ranks);
   /// One call from rest: microseconds until it has ended on the last GPU.
   [[nodiscard]] double run_single_call(const Ranks& ranks, StartGate& gate) const;
-  [[nodiscard]] const std::string& name() const { return variant_.name; }
+  /// Graphs back to back for `seconds`: microseconds of one call in the second half of them, the maximum over ranks.
+  /// `call_us`: about what a call takes.
+  [[nodiscard]] double run_sustained(const Ranks& ranks, double seconds, double call_us) const;
+  [[nodiscard]] const Variant& variant() const { return variant_; }
   [[nodiscard]] int replays() const { return replays_; }
   [[nodiscard]] double eager_us() const { return eager_us_; }
 
@@ -72,13 +90,9 @@ class CapturedVariant {
 
 /// The trials of all variants, in rounds: each round runs each variant once, beginning with another one than the round
 /// before. An unrecorded round comes first. Fewer trials than asked for, the same for all, if `proceed` says stop.
-[[nodiscard]] std::vector<VariantTimes> run_rounds(const Ranks& ranks, StartGate& gate,
-                                                   const std::vector<CapturedVariant>& variants, int trials,
-                                                   const std::function<bool()>& proceed);
-
-/// Microseconds of one call from rest, the median of `count` of them for each variant; they alternate like trials.
-[[nodiscard]] std::vector<double> run_single_calls(const Ranks& ranks, StartGate& gate,
-                                                   std::vector<CapturedVariant>& variants, int count,
-                                                   const std::function<bool()>& proceed);
+/// Afterwards single calls from rest, which alternate likewise: their median is in the times, too.
+[[nodiscard]] std::vector<Times> time_variants(const Ranks& ranks, StartGate& gate,
+                                               std::vector<CapturedVariant>& variants, int trials,
+                                               const std::function<bool()>& proceed);
 
 }  // namespace xstage::bench

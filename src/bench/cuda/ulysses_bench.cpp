@@ -1,11 +1,8 @@
-// The run: cell by cell, each with its operands and variants made, timed, verified and given back.
+// The cells of `xstage bench ulysses` with all that they need on the GPUs.
 
 #include "bench/ulysses_bench.hpp"
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <utility>
 
 #include "bench/cuda/cell_run.hpp"
 #include "bench/cuda/ulysses_variants.hpp"
@@ -15,91 +12,62 @@ namespace xstage::bench {
 
 namespace {
 
-/// What lives as long as the run.
-struct Machine {
-  explicit Machine(const std::vector<int>& devices) : ranks(devices), standard(devices, 1.0, 1), weights(devices) {}
-  Ranks ranks;
-  StartGate gate;
-  RandomBlock standard;
-  WeightBlock weights;
-};
-
-class CellRun {
+class UlyssesCellBench final : public CellBench {
  public:
-  CellRun(const UlyssesBenchOptions& options, const UlyssesBenchObserver& observer, Machine& machine,
-          const UlyssesCell& cell)
+  UlyssesCellBench(const UlyssesBenchOptions& options, const Ranks& ranks, const UlyssesCell& cell)
       : options_(options),
-        observer_(observer),
-        machine_(machine),
         cell_(cell),
-        operands_(machine.ranks, cell, machine.standard, machine.weights.for_depth(hidden_of(cell))),
-        resources_{cell_, machine.ranks, operands_},
+        operands_(ranks, cell),
+        resources_{cell_, ranks, operands_},
         variants_(resources_, options.variants) {}
 
-  /// None if it was stopped.
-  std::vector<UlyssesRow> run() {
-    for (const std::string& name : options_.variants) {
-      captured_.emplace_back(machine_.ranks, machine_.gate, variants_.variant(name));
-    }
-    std::vector<UlyssesRow> rows =
-        time_variants<UlyssesRow>(machine_.ranks, machine_.gate, captured_, options_.trials, observer_);
-    for (UlyssesRow& row : rows) {
-      row.cell = cell_;
-      row.l2 = operands_.l2_policy();
-    }
-    add_ratios(rows);
-    return rows;
-  }
+  [[nodiscard]] const Ranks& ranks() const override { return resources_.ranks; }
 
-  /// Of `fused` and `flags`. Rows with wrong results are taken out. False if there is one.
-  bool verify(std::vector<UlyssesRow>& rows) {
-    bool right = true;
-    for (const CapturedVariant& captured : captured_) {
-      if (is_among_ranks(captured.name()) && !verify(rows, captured)) {
-        std::erase_if(rows, [&](const UlyssesRow& row) { return row.times.variant == captured.name(); });
-        right = false;
+  [[nodiscard]] std::vector<Variant> variants() override {
+    std::vector<Variant> variants;
+    for (const UlyssesVariant& entry : options_.variants) {
+      variants.push_back(variants_.variant(entry));
+      if (entry.among_ranks) {
+        variants.back().poison = [this] { variants_.poison_results(); };
+        variants.back().verify = [this](int call) { return verify(call); };
       }
     }
-    return right;
+    return variants;
   }
 
+  void add_figures(std::vector<Row>& rows) override { bench::add_figures(cell_, rows); }
+
  private:
-  /// What one more trial leaves behind is looked at, so that it is the timed graph that is verified: in full beside one
-  /// call by itself, in which every kernel waits for its peers, and on a sample in double.
-  bool verify(std::vector<UlyssesRow>& rows, const CapturedVariant& captured) const {
-    variants_.poison_results();
-    static_cast<void>(captured.run_trial(machine_.ranks, machine_.gate));
-    const int last_call = captured.replays() - 1;
-    const double error = largest_error(resources_, variants_, operands_.set_of(last_call));
+  /// In full beside one call by itself, in which every kernel waits for its peers, and on a sample in double.
+  Verification verify(int call) {
+    Verification verdict;
+    verdict.error = largest_error(resources_, variants_, operands_.set_of(call));
     const UlyssesResults results = read_results(resources_);
     variants_.poison_results();
-    variants_.run_once("fused", last_call);
+    variants_.run_once_with_waits(call);
     const std::int64_t differing = count_differing(resources_, results);
-    set_largest_error(rows, captured.name(), error);
-    const bool right = error <= most_roundings && differing == 0;
-    observer_.note(fmt::format("{} {}: {}; {} elements differ from those of one call with waits", cell_name(cell_),
-                               captured.name(), verdict_text(right, error), differing));
-    return right;
+    verdict.right = differing == 0;
+    verdict.remark = fmt::format("{} elements differ from those of one call with waits", differing);
+    return verdict;
   }
 
   const UlyssesBenchOptions& options_;
-  const UlyssesBenchObserver& observer_;
-  Machine& machine_;
   const UlyssesCell& cell_;
   UlyssesOperands operands_;
   UlyssesResources resources_;
   UlyssesVariants variants_;
-  std::vector<CapturedVariant> captured_;
 };
 
 }  // namespace
 
-UlyssesBenchOutcome run_ulysses_bench(const UlyssesBenchOptions& options, const UlyssesBenchObserver& observer) {
-  Machine machine(options.devices);
-  UlyssesBenchOutcome outcome;
-  run_cells(options.cells, observer, outcome, [&](const UlyssesCell& cell) {
-    CellRun run(options, observer, machine, cell);
-    take_rows(run, options.verify, observer, outcome);
+Outcome run_ulysses_bench(const UlyssesBenchOptions& options, const std::vector<CellHead>& heads,
+                          const Observer& observer) {
+  const Ranks ranks(options.devices);
+  StartGate gate;
+  Outcome outcome;
+  run_cells(heads, observer, outcome, [&](std::size_t index) {
+    UlyssesCellBench cell(options, ranks, options.cells[index]);
+    measure_cell(cell, heads[index], options, gate, observer, outcome);
   });
   return outcome;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/cuda/random_block.hpp"
+#include "bench/cuda/operand_memory.hpp"
 #include "bench/cuda/timing.hpp"
 #include "bench/ulysses_cells.hpp"
 #include "node/cuda/device_memory.hpp"
@@ -17,8 +17,7 @@ namespace xstage::bench {
 class UlyssesOperands {
  public:
   /// Hidden states have standard deviation 1, weights 1/sqrt(hidden): so have Q, K and V 1.
-  UlyssesOperands(const Ranks& ranks, const UlyssesCell& cell, const RandomBlock& for_states,
-                  const RandomBlock& for_weights);
+  UlyssesOperands(const Ranks& ranks, const UlyssesCell& cell);
 
   [[nodiscard]] int set_of(int call) const { return call % sets_; }
   /// [own tokens, hidden].

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/collective/handle.hpp"
+#include "bench/cuda/operand_memory.hpp"
+#include "bench/plan_options.hpp"
 
 namespace xstage::bench {
 
@@ -22,7 +23,7 @@ OperationHandles<Gemm> make_local_gemms(const UlyssesResources& resources, const
   for (int rank = 0; rank < resources.ranks.count(); ++rank) {
     const int device = resources.ranks.device(rank);
     const gemm::Problem problem = problem_of(resources.cell, rank);
-    const Plan plan = gemm::make_plan(problem, 1, kernels::multiprocessors(device));
+    const Plan plan = gemm::make_plan(problem, 1, multiprocessors_of(device));
     handles.heaps.push_back(PeerAccessHeap::create({device}, gemm::heap_bytes(problem, plan, 1)));
     handles.of_rank.push_back(std::make_unique<Gemm>(handles.heaps.back().rank(0), problem, plan, time_out));
   }
@@ -33,7 +34,7 @@ OperationHandles<Attention> make_local_attentions(const UlyssesResources& resour
   const attention::Problem problem = problem_of_rank(attention_of(resources.cell));
   OperationHandles<Attention> handles;
   for (const int device : resources.ranks.devices()) {
-    const attention::Plan plan = attention::make_plan(problem, 1, kernels::multiprocessors(device));
+    const attention::Plan plan = attention::make_plan(problem, 1, multiprocessors_of(device));
     handles.heaps.push_back(PeerAccessHeap::create({device}, attention::heap_bytes(problem, 1)));
     handles.of_rank.push_back(std::make_unique<Attention>(handles.heaps.back().rank(0), problem, plan, time_out));
   }
@@ -42,7 +43,7 @@ OperationHandles<Attention> make_local_attentions(const UlyssesResources& resour
 
 SharedLayer make_shared_layer(const UlyssesResources& resources) {
   const int world = resources.ranks.count();
-  const int multiprocessors = kernels::multiprocessors(resources.ranks.device(0));
+  const int multiprocessors = multiprocessors_of(resources.ranks.device(0));
   const gemm::Problem projection = projection_of(resources.cell).problem;
   const Plan projection_plan = gemm::make_plan(projection, world, multiprocessors);
   const attention::Problem attention = attention_of(resources.cell).problem;
@@ -65,23 +66,21 @@ void check_all(const std::vector<std::unique_ptr<Operation>>& handles) {
 
 }  // namespace
 
-UlyssesVariants::UlyssesVariants(const UlyssesResources& resources, const std::vector<std::string>& names)
+UlyssesVariants::UlyssesVariants(const UlyssesResources& resources, const std::vector<UlyssesVariant>& entries)
     : resources_(resources) {
-  const auto any = [&](bool among_ranks, bool (*has)(std::string_view)) {
-    return std::any_of(names.begin(), names.end(),
-                       [&](const std::string& name) { return is_among_ranks(name) == among_ranks && has(name); });
-  };
-  if (any(false, has_projection)) {
-    projection_ = make_local_gemms(resources, local_projection_of);
-  }
-  if (any(false, has_attention)) {
-    attention_ = make_local_attentions(resources);
-  }
-  if (any(false, has_output_projection) || any(true, has_output_projection)) {
-    output_projection_ = make_local_gemms(resources, output_projection_of);
-  }
-  if (any(true, is_among_ranks)) {
-    shared_ = make_shared_layer(resources);
+  for (const UlyssesVariant& entry : entries) {
+    if (entry.among_ranks && !shared_.heap) {
+      shared_ = make_shared_layer(resources);
+    }
+    if (entry.projection && !entry.among_ranks && projection_.of_rank.empty()) {
+      projection_ = make_local_gemms(resources, local_projection_of);
+    }
+    if (entry.attention && !entry.among_ranks && attention_.of_rank.empty()) {
+      attention_ = make_local_attentions(resources);
+    }
+    if (entry.output_projection && output_projection_.of_rank.empty()) {
+      output_projection_ = make_local_gemms(resources, output_projection_of);
+    }
   }
 }
 
@@ -93,17 +92,17 @@ void UlyssesVariants::project_output(const void* attended, int rank, int set, cu
   output_projection_.of_rank[static_cast<std::size_t>(rank)]->launch(operands, stream);
 }
 
-void UlyssesVariants::enqueue_compute(const std::string& name, int rank, int set, cudaStream_t stream) const {
+void UlyssesVariants::enqueue_compute(const UlyssesVariant& entry, int rank, int set, cudaStream_t stream) const {
   const UlyssesOperands& operands = resources_.operands;
   const auto index = static_cast<std::size_t>(rank);
-  if (has_projection(name)) {
+  if (entry.projection) {
     gemm::Operands addresses;
     addresses.a = operands.states(rank, set);
     addresses.b = operands.projection_weights(rank, set);
     addresses.output = operands.projected(rank);
     projection_.of_rank[index]->launch(addresses, stream);
   }
-  if (has_attention(name)) {
+  if (entry.attention) {
     attention::Operands addresses;
     addresses.query = operands.projected_part(rank, 0);
     addresses.key = operands.projected_part(rank, 1);
@@ -111,7 +110,7 @@ void UlyssesVariants::enqueue_compute(const std::string& name, int rank, int set
     addresses.output = operands.attended(rank);
     attention_.of_rank[index]->launch(addresses, stream);
   }
-  if (has_output_projection(name)) {
+  if (entry.output_projection) {
     project_output(operands.attended(rank), rank, set, stream);
   }
 }
@@ -134,17 +133,17 @@ void UlyssesVariants::enqueue_among_ranks(bool by_flags, int rank, int set, cuda
   project_output(attention.output(), rank, set, stream);
 }
 
-void UlyssesVariants::enqueue(const std::string& name, int rank, int call, cudaStream_t stream) const {
+void UlyssesVariants::enqueue(const UlyssesVariant& entry, int rank, int call, cudaStream_t stream) const {
   const int set = resources_.operands.set_of(call);
-  if (is_among_ranks(name)) {
-    enqueue_among_ranks(name == "flags", rank, set, stream);
+  if (entry.among_ranks) {
+    enqueue_among_ranks(entry.by_flags, rank, set, stream);
   } else {
-    enqueue_compute(name, rank, set, stream);
+    enqueue_compute(entry, rank, set, stream);
   }
 }
 
-void UlyssesVariants::check(const std::string& name) const {
-  if (is_among_ranks(name)) {
+void UlyssesVariants::check(bool among_ranks) const {
+  if (among_ranks) {
     check_all(shared_.projection);
     check_all(shared_.attention);
   } else {
@@ -154,18 +153,39 @@ void UlyssesVariants::check(const std::string& name) const {
   check_all(output_projection_.of_rank);
 }
 
-Variant UlyssesVariants::variant(const std::string& name) {
-  return {name, [this, name](int rank, int call, cudaStream_t stream) { enqueue(name, rank, call, stream); },
-          [this, name] { check(name); }};
+Json UlyssesVariants::plans_of(const UlyssesVariant& entry) const {
+  Json plans = Json::object();
+  if (entry.projection) {
+    const Gemm& first = entry.among_ranks ? *shared_.projection.front() : *projection_.of_rank.front();
+    plans["projection"] = plan_json(first.plan());
+  }
+  if (entry.attention) {
+    const Attention& first = entry.among_ranks ? *shared_.attention.front() : *attention_.of_rank.front();
+    plans["attention"] = plan_json(first.plan());
+  }
+  if (entry.output_projection) {
+    plans["output_projection"] = plan_json(output_projection_.of_rank.front()->plan());
+  }
+  return plans;
 }
 
-void UlyssesVariants::run_once(const std::string& name, int call) const {
+Variant UlyssesVariants::variant(const UlyssesVariant& entry) {
+  Variant variant;
+  variant.name = entry.name;
+  variant.enqueue = [this, entry](int rank, int call, cudaStream_t stream) { enqueue(entry, rank, call, stream); };
+  variant.check = [this, among_ranks = entry.among_ranks] { check(among_ranks); };
+  variant.l2 = resources_.operands.l2_policy();
+  variant.plans["plan"] = plans_of(entry);
+  return variant;
+}
+
+void UlyssesVariants::run_once_with_waits(int call) const {
   for (int rank = 0; rank < resources_.ranks.count(); ++rank) {
     const cuda::CurrentDevice current(resources_.ranks.device(rank));
-    enqueue(name, rank, call, resources_.ranks.stream(rank));
+    enqueue_among_ranks(false, rank, resources_.operands.set_of(call), resources_.ranks.stream(rank));
   }
   resources_.ranks.synchronise();
-  check(name);
+  check(true);
 }
 
 const void* UlyssesVariants::projected(int rank, int part) const {

@@ -3,12 +3,12 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "bench/cuda/attention_variants.hpp"
 #include "bench/cuda/timing.hpp"
 #include "bench/cuda/ulysses_operands.hpp"
+#include "bench/ulysses_rows.hpp"
 #include "xstage/attention.hpp"
 #include "xstage/gemm.hpp"
 
@@ -31,14 +31,13 @@ struct SharedLayer {
 
 class UlyssesVariants {
  public:
-  /// `names` as parse_ulysses_variants has them.
-  UlyssesVariants(const UlyssesResources& resources, const std::vector<std::string>& names);
+  UlyssesVariants(const UlyssesResources& resources, const std::vector<UlyssesVariant>& entries);
 
-  /// The timed variant; refers to this object.
-  [[nodiscard]] Variant variant(const std::string& name);
+  /// The timed variant, with its plans; refers to this object.
+  [[nodiscard]] Variant variant(const UlyssesVariant& entry);
 
-  /// One call of a variant on all ranks, outside any graph; it has ended when this returns.
-  void run_once(const std::string& name, int call) const;
+  /// One call of the variant `fused` on all ranks, outside any graph; it has ended when this returns.
+  void run_once_with_waits(int call) const;
 
   // Of `fused` and `flags`, of their last call.
   /// Part 0, 1 or 2 of the projection: [tokens, heads of the rank, head_dim].
@@ -49,11 +48,12 @@ class UlyssesVariants {
   void poison_results() const;
 
  private:
-  void enqueue(const std::string& name, int rank, int call, cudaStream_t stream) const;
-  void enqueue_compute(const std::string& name, int rank, int set, cudaStream_t stream) const;
+  void enqueue(const UlyssesVariant& entry, int rank, int call, cudaStream_t stream) const;
+  void enqueue_compute(const UlyssesVariant& entry, int rank, int set, cudaStream_t stream) const;
   void enqueue_among_ranks(bool by_flags, int rank, int set, cudaStream_t stream) const;
   void project_output(const void* attended, int rank, int set, cudaStream_t stream) const;
-  void check(const std::string& name) const;
+  void check(bool among_ranks) const;
+  [[nodiscard]] Json plans_of(const UlyssesVariant& entry) const;
 
   UlyssesResources resources_;
   OperationHandles<Gemm> projection_;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "bench/attention_reference.hpp"
+#include "bench/gemm_sampled_result.hpp"
 #include "bench/normal_pattern.hpp"
-#include "bench/sampled_result.hpp"
 #include "bench/sampling.hpp"
 #include "bench/ulysses_comparison.hpp"
 

@@ -1,0 +1,96 @@
+#pragma once
+// A row of a result file, whatever it measures: one variant of one cell. A cell is what a benchmark measures in several
+// ways; these are its variants.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/row_fields.hpp"
+#include "bench/statistics.hpp"
+
+namespace xstage::bench {
+
+/// What is known of a row before anything is measured.
+struct RowHead {
+  Json key;           // the fields of its cell, in the order of the file; with the variant they tell two rows apart
+  std::string shape;  // the same as a table shows it
+  std::string variant;
+  Json plans = Json::object();  // fields of the row: `plan`, and others by their names; empty: no kernel of ours
+  bool in_readme = false;       // it has a sustained figure where these are asked for
+};
+
+/// A cell before anything is measured.
+struct CellHead {
+  std::string name;  // "gemm_reduce_scatter 8192x8192x8192 on 2 ranks"
+  std::vector<RowHead> rows;
+};
+
+/// What was timed of one variant, in microseconds of one call.
+struct Times {
+  int replays = 0;  // calls in one graph
+  double eager_us = 0;
+  std::vector<double> trials_us;       // the maximum over ranks
+  std::optional<double> one_shot_us;   // one call from rest, until its results are complete on every rank
+  std::optional<double> sustained_us;  // replays back to back, without rests
+};
+
+struct Row {
+  RowHead head;
+  Times times;
+  std::string l2;                       // how its inputs treat L2
+  Json figures = Json::object();        // what follows from the times: rates, ratios, predictions
+  std::optional<double> largest_error;  // --verify: in units of bf16's rounding
+  std::string remark;                   // below its line in a table: what its spans say
+};
+
+/// Median of the trials.
+[[nodiscard]] double microseconds(const Row& row);
+
+/// The row of a variant among those of one cell; null if it has none.
+[[nodiscard]] const Row* find_variant(const std::vector<Row>& rows_of_cell, std::string_view variant);
+[[nodiscard]] Row* find_variant(std::vector<Row>& rows_of_cell, std::string_view variant);
+
+/// Trial by trial, what these variants take together; none if one of them is not there.
+[[nodiscard]] std::optional<std::vector<double>> sum_of_trials(const std::vector<Row>& rows_of_cell,
+                                                               const std::vector<std::string_view>& variants);
+
+// ---- figures
+// ---------------------------------------------------------------------------------------------------------
+
+/// `NAME`, `NAME_low`, `NAME_high`.
+void add_ratio(Row& row, const std::string& name, const PairedRatio& ratio);
+/// The row's trials against those of another one, `NAME`; nothing if that is null.
+void add_ratio(Row& row, const std::string& name, const Row* reference);
+/// NaN where an end of the interval is not known; none if the row has no such ratio.
+[[nodiscard]] std::optional<PairedRatio> ratio_of(const Row& row, const std::string& name);
+
+/// `tflops`, of so many floating-point operations a call.
+void add_tflops(Row& row, double operations);
+/// `remote_bytes` of a call, and `gb_per_s`; 1 GB/s = 1e9 bytes/s.
+void add_exchange_rate(Row& row, std::int64_t remote_bytes);
+
+/// `ceiling`: what overlapping can gain at most on one after the other, (computing + communicating) / (the longer of
+/// both). `reached`: the longer of both against the row's time; 1 is the ceiling.
+void add_ceiling(Row& row, double computing_us, double communicating_us);
+inline constexpr const char* ceiling_text =
+    "ceiling: what overlapping could gain at most on one after the other, (computing + communicating) / (the longer of "
+    "both); reached: the longer of both / this row's time, 1 is the ceiling; ";
+
+// ---- files and tables
+// ------------------------------------------------------------------------------------------------
+
+[[nodiscard]] Json row_json(const Row& row);
+
+/// Throws std::logic_error if two rows have the same key and variant.
+[[nodiscard]] Json rows_json(const std::vector<Row>& rows);
+
+/// {"rows": [...]}: what is known of the rows before anything is measured.
+[[nodiscard]] Json list_json(const std::vector<CellHead>& cells);
+
+[[nodiscard]] std::string table_heading(int ranks);
+/// The row, and below it its remark if it has one.
+[[nodiscard]] std::string table_lines(const Row& row);
+
+}  // namespace xstage::bench
