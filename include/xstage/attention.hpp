@@ -14,11 +14,11 @@
 // softmax(scale * query * key^T) * value, fp32 accumulation, results in the element type of the operands. With `causal`
 // row i sees keys 0 to i. Rows that see no key do not exist: keys >= 1.
 //
-// Numbers: scores are exact products in fp32, their sums in fp32; a result is a number if all operands are and no score,
-// scaled or not, exceeds fp32. The error does not grow with the number of keys. With `causal` the key of a later token
-// may be anything, its value may not: tokens are multiplied in groups of 128, counted from the first, a later one by
-// probability zero, and zero times NaN or infinity is NaN. Row i becomes NaN if a value of tokens up to
-// 128 * (i / 128) + 127 is NaN or infinite; groups behind that never reach it.
+// Numbers: scores are exact products in fp32, their sums in fp32; a result is a number if all operands are and no
+// score, scaled or not, exceeds fp32. The error does not grow with the number of keys. With `causal` the key of a later
+// token may be anything, its value may not: tokens are multiplied in groups of 128, counted from the first, a later one
+// by probability zero, and zero times NaN or infinity is NaN. A value that is NaN or infinite thus reaches all rows of
+// its group and of later ones, never those of an earlier group.
 //
 // Requirements: operands and results aligned to 16 bytes, contiguous; head_dim 64 or 128; heads and kv_heads multiples
 // of R, heads a multiple of kv_heads; causal: keys == rows. Everything that breaks a rule throws InputError with the

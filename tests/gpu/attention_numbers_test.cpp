@@ -103,13 +103,14 @@ void expect_log_sum_exp(const Outcome& outcome, double value, double tolerance) 
   }
 }
 
-/// All scores are `logit`, exactly: the scale is it by 128 products of one. The first half of the keys have value 1,
-/// the others 0. In a factor from block to block that should be 1 the rounding of the logit would compound.
+/// All scores are `logit`, to its last place: 148 by the scale. The first half of the keys have value 1, the others 0.
+/// A factor from block to block that should be 1 would compound; with 148 times the scale it is far from 1 if the
+/// product is rounded once and exact once (with a power of two it would be 1).
 void expect_means(float logit, std::int64_t keys, int split, double log_tolerance) {
   SCOPED_TRACE(testing::Message() << keys << " keys of logit " << logit << ", split " << split);
-  const attention::Problem problem = problem_of(100, keys, std::abs(logit) / 128);
-  const Rows rows =
-      constant_rows(1, logit > 0 ? 1.0F : -1.0F, [keys](std::int64_t key) { return key < keys / 2 ? 1.0F : 0.0F; });
+  const attention::Problem problem = problem_of(100, keys, std::abs(logit) / 148);
+  const Rows rows = constant_rows(1, logit > 0 ? 1.15625F : -1.15625F,
+                                  [keys](std::int64_t key) { return key < keys / 2 ? 1.0F : 0.0F; });
   const Outcome outcome = attend(problem, rows, split);
   expect_result(problem, outcome, 0.5, 2e-3);
   expect_log_sum_exp(outcome, static_cast<double>(logit) + std::log(static_cast<double>(keys)), log_tolerance);

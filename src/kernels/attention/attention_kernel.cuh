@@ -25,7 +25,8 @@
 namespace xstage::kernels {
 
 template <int HeadDim, bool WatchesInput, class Probe>
-__device__ inline void run_attention_helper(const AttentionLaunch& launch, std::int32_t block, std::uint32_t warp) {
+__device__ inline void run_attention_helper(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks,
+                                            std::uint32_t warp) {
   cudaGridDependencySynchronize();  // the kernel before in the stream may have written what is read from here on
   if constexpr (WatchesInput) {
     if (warp == 1) {
@@ -35,7 +36,7 @@ __device__ inline void run_attention_helper(const AttentionLaunch& launch, std::
   if (warp > 0) {
     AttentionStoreWarp<HeadDim, Probe>(launch, static_cast<int>(warp) - 1).run(block);
   } else if (cute::elect_one_sync() != 0U) {
-    AttentionLoader<HeadDim, Probe>(launch).run();
+    AttentionLoader<HeadDim, Probe>(launch, block, blocks).run();
   }
   __syncwarp();
 }
@@ -54,7 +55,7 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
   cudaTriggerProgrammaticLaunchCompletion();
   if (warp < 4U) {
     cutlass::arch::warpgroup_reg_dealloc<AttentionLayout<HeadDim>::helper_registers>();
-    run_attention_helper<HeadDim, WatchesInput, Probe>(launch, block, warp);
+    run_attention_helper<HeadDim, WatchesInput, Probe>(launch, block, blocks, warp);
   } else {
     cutlass::arch::warpgroup_reg_alloc<AttentionLayout<HeadDim>::multiply_registers>();
     AttendWarpgroup<HeadDim, Element, Probe>(launch, static_cast<int>(warp / 4U) - 1).run();
@@ -65,11 +66,6 @@ __device__ inline void run_attention(const AttentionLaunch& launch, std::int32_t
 template <int HeadDim, class Element, class Probe>
 __global__ void __launch_bounds__(attention_threads, 1)
     attention_kernel(const __grid_constant__ AttentionLaunch launch) {
-  if (threadIdx.x == 0) {
-    cute::prefetch_tma_descriptor(&launch.key);
-    cute::prefetch_tma_descriptor(&launch.query);
-    cute::prefetch_tma_descriptor(&launch.value);
-  }
   run_attention<HeadDim, Element, !Probe::records, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
                                                           static_cast<std::int32_t>(gridDim.x));
 }

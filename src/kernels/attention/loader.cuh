@@ -2,8 +2,9 @@
 // One thread fetches queries, keys and values by TMA, and tells the multiplying warpgroups which tile comes.
 //
 //   tile n                        | tile n + 1
-//   ... keys 0   values 0 draws   | keys e - 1   values e - 1   queries, for each warpgroup   keys e - 2   values e - 2
-//                the next tile    |                             that has done its last scores
+//   ... keys 0   values 1         | keys e - 1   queries, for each warpgroup   keys e - 2   values e - 1 ...
+//                        values 0 |              that has done its last scores
+//                        draws the next tile
 
 #include "kernels/attention/attention_shared.cuh"
 #include "kernels/attention/input_watch.cuh"
@@ -16,11 +17,11 @@ class AttentionLoader {
   using Layout = AttentionLayout<HeadDim>;
   using Shared = AttentionShared<HeadDim>;
 
-  __device__ explicit AttentionLoader(const AttentionLaunch& launch)
-      : launch_(launch), probe_(Shared::barriers().probes, SpanRole::loader) {}
+  __device__ AttentionLoader(const AttentionLaunch& launch, std::int32_t block, std::int32_t blocks)
+      : launch_(launch), block_(block), blocks_(blocks), probe_(Shared::barriers().probes, SpanRole::loader) {}
 
   __device__ void run() {
-    std::int32_t index = cta();
+    std::int32_t index = block_;
     while (index < launch_.whole_tiles) {
       const schedule::AttentionTile tile = launch_.schedule.tile(index);
       load_all_but_last_values({tile, 0, 1, 0, 0});
@@ -29,11 +30,11 @@ class AttentionLoader {
     }
     await_input<HeadDim>(everything_arrived);
     for (std::int32_t share = 0; launch_.split.shares != nullptr && share < schedule::shares_each; ++share) {
-      const schedule::AttentionShare work = launch_.split.shares[cta() * schedule::shares_each + share];
+      const schedule::AttentionShare work = launch_.split.shares[block_ * schedule::shares_each + share];
       if (work.tile.block_end > 0) {
         load_all_but_last_values(work);
         Shared::barriers().follows[parity_ ^ 1U] = WhatFollows::nothing_waits;  // a second share may: it is as short
-        load_values(work.tile, work.tile.block_begin);
+        load_values(work.tile, work.tile.block_begin, 1);
       }
     }
     announce({});
@@ -41,15 +42,11 @@ class AttentionLoader {
   }
 
  private:
-  /// Of the rank's CTAs. Helpers have few registers: what is needed once a tile stays in shared memory.
-  [[nodiscard]] __device__ static std::int32_t cta() { return Shared::barriers().block; }
-  [[nodiscard]] __device__ static std::int32_t ctas() { return Shared::barriers().blocks; }
-
   __device__ std::int32_t next_index(std::int32_t index) const {
     if (launch_.tickets == nullptr) {
-      return index + ctas();
+      return index + blocks_;
     }
-    return ctas() + static_cast<std::int32_t>(atomicAdd(launch_.tickets, 1U));
+    return blocks_ + static_cast<std::int32_t>(atomicAdd(launch_.tickets, 1U));
   }
 
   /// After a whole tile, if that index comes next.
@@ -64,25 +61,21 @@ class AttentionLoader {
     if (launch_.tickets == nullptr) {
       return;
     }
-    const auto last = static_cast<std::uint32_t>(ctas() - 1);
+    const auto last = static_cast<std::uint32_t>(blocks_ - 1);
     if (atomicInc(launch_.tickets + 1, last) == last) {
       atomicExch(launch_.tickets, 0U);
     }
   }
 
-  /// In the order in which what was there before is given up: a stage of values after the product that follows the
-  /// scores of its keys, queries after the last scores of all. So queries come behind the first block.
+  /// Keys come before the queries: their stage is free as soon as the scores of two blocks before are there.
   __device__ void load_all_but_last_values(const schedule::AttentionShare& work) {
     const schedule::AttentionTile& tile = work.tile;
+    load_keys(tile, tile.block_end - 1);
+    announce(work);
 #pragma unroll 1
-    for (std::int32_t block = tile.block_end - 1; block >= tile.block_begin; --block) {
-      load_keys(tile, block);
-      if (block > tile.block_begin) {
-        load_values(tile, block);
-      }
-      if (block == tile.block_end - 1) {
-        announce(work);
-      }
+    for (std::int32_t block = tile.block_end - 1; block > tile.block_begin; --block) {
+      load_keys(tile, block - 1);
+      load_values(tile, block, 2);
     }
   }
 
@@ -90,7 +83,7 @@ class AttentionLoader {
   /// answer takes most of a microsecond, and warpgroups need these values after more than a block, which takes two.
   /// They learn from the same barrier what follows. Returns the next index.
   __device__ std::int32_t load_last_values(const schedule::AttentionTile& tile, std::int32_t index) {
-    const std::uint32_t stage = await_value_stage();
+    const std::uint32_t stage = await_value_stage(1);
     TransactionBarrier& full = Shared::barriers().value_full[stage];
     load_box(launch_.value, full, Shared::value(stage), tile.block_begin * attention_block_keys, tile.key_head,
              tile.sequence);
@@ -135,14 +128,14 @@ class AttentionLoader {
     keys_loaded_.advance();
   }
 
-  /// Of the block whose keys were the last to be loaded.
-  __device__ void load_values(const schedule::AttentionTile& tile, std::int32_t block) {
-    const std::uint32_t stage = await_value_stage();
+  /// `ahead`: blocks of keys that have been loaded from this one on.
+  __device__ void load_values(const schedule::AttentionTile& tile, std::int32_t block, std::uint32_t ahead) {
+    const std::uint32_t stage = await_value_stage(ahead);
     load_block(launch_.value, Shared::barriers().value_full[stage], Shared::value(stage), tile, block);
   }
 
-  __device__ std::uint32_t await_value_stage() {
-    const StagePosition position{keys_loaded_.count - 1U};
+  __device__ std::uint32_t await_value_stage(std::uint32_t ahead) {
+    const StagePosition position{keys_loaded_.count - ahead};
     const std::uint32_t stage = position.index();
     Shared::barriers().value_empty[stage].wait(position.parity() ^ 1U);
     probe_.delay();
@@ -166,6 +159,8 @@ class AttentionLoader {
   }
 
   const AttentionLaunch& launch_;
+  const std::int32_t block_;
+  const std::int32_t blocks_;
   Probe probe_;
   std::uint32_t parity_ = 0;  // of the next tile
   StagePosition keys_loaded_;
