@@ -65,8 +65,7 @@ class CombineSum {
                                            std::uint32_t expected) const {
     const std::uint32_t flag = MoeExchangePad::flag(rank, block_, blocks_, sender);
     const std::uint32_t word = MoeExchangePad::combine_flags(exchange_.call.world, blocks_) + flag;
-    return wait_at_least(call_.waits(), {WaitSite::returned_rows, rank, flag, epoch}, call_.own_signal(word),
-                         expected);
+    return wait_at_least(call_.waits(), {WaitSite::returned_rows, rank, flag, epoch}, call_.own_signal(word), expected);
   }
 
   /// The row of this lane's choice; null where there is none, or where another lane knows a sum that it is part of.
