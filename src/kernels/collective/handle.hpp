@@ -43,9 +43,9 @@ class HeapBuffers {
   std::vector<SymmetricBuffer> buffers_;
 };
 
-/// Making and dropping one waits for no kernel, so both may come between the launches of two ranks. What it had is reused
-/// when its launches have ended, as their streams say, which must exist as long as the handle; of replays of a graph
-/// nobody says so: the handle ends after them.
+/// Making and dropping one waits for no kernel, so both may come between the launches of two ranks. What it had is
+/// reused when its launches have ended, as their streams say, which must exist as long as the handle; of replays of a
+/// graph nobody says so: the handle ends after them.
 class CollectiveHandle {
  public:
   /// `arrival_words`: of the signal pad, behind the common ones. Collective.

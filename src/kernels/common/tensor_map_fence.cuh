@@ -1,6 +1,6 @@
 #pragma once
-// Tensor maps in device memory. A multiprocessor keeps maps that it has used; where an earlier handle's map had the same
-// address, that one would be used instead. Maps in a kernel's parameters need nothing.
+// Tensor maps in device memory. A multiprocessor keeps maps that it has used; where an earlier handle's map had the
+// same address, that one would be used instead. Maps in a kernel's parameters need nothing.
 
 #include <cuda.h>
 
