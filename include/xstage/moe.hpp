@@ -23,7 +23,9 @@
 // contiguous; at most `most_tokens` tokens on each rank, which may differ, 0 included. What the host can see throws
 // InputError with the value and the rule, before anything is enqueued. Expert ids and router weights lie on the device:
 // a launch that meets a bad one completes on all ranks, with results that mean nothing, and the next `check` or
-// `launch` says which token of which rank it was (`check_routing` finds all there is to find in a copy on the host).
+// `launch` on every rank says which token of which rank it was, the first of the first rank (`check_routing` finds all
+// there is to find in a copy on the host). What has been launched behind it does nothing, on whichever ranks, and waits
+// for nobody, until `reset`.
 //
 // Synchronisation: as gemm.hpp describes it. `launch` enqueues kernels and returns; the ranks' launches find each other
 // on the device; they must be enqueued in the same order on every rank, all handles of a heap on one stream a rank, and
@@ -72,11 +74,23 @@ enum class Combine {
   rows,
 };
 
-/// Numbers of a launch; `make_plan` fills them in.
+/// Numbers of a launch; a MoeLayer fills in what is 0, by rule, and `make_plan` all of them for partial sums. Results
+/// do not depend on them, but for `combine`.
 struct Plan {
   Schedule schedule = Schedule::unfused;
-  int issuers = 0;  // CTAs of each kernel; 0: one for each multiprocessor
+  int issuers = 0;  // CTAs of each kernel; by rule one for each multiprocessor
   Combine combine = Combine::partial_sums;
+  // Warps of a CTA of dispatch, 16 in all, one of which tells peers what has been sent.
+  int dispatch_senders = 0;  // that send tokens
+  int dispatch_copiers = 0;  // that copy what peers have sent to its further rows; a rank alone has none
+  // Warps of a CTA of combine, 16 in all, one of which tells peers; all others add up.
+  int combine_senders = 0;        // that send to peers; a rank alone has none
+  int combine_sender_groups = 0;  // of them, each with a token at a time; only for partial sums
+  int combine_adder_groups = 0;   // of those that add, each with a token at a time
+  // Columns of a tile of 128 rows, 128 or 256. The rule picks them in each launch, from the tokens it has: 0 also in a
+  // complete plan.
+  int linear1_tile_columns = 0;
+  int linear2_tile_columns = 0;
 };
 
 /// Device addresses of one launch.
@@ -139,7 +153,7 @@ class MoeLayer {
                               CUstream_st* stream);
 
   /// Throws DeviceError if a wait of this rank has expired: who waited, where, for whom, for what, what was there.
-  /// Throws InputError if the last launch met an expert id or a router weight that breaks a rule.
+  /// Throws InputError, on all ranks the same, if a launch met an expert id or a router weight that breaks a rule.
   void check() const;
 
   /// After either: waits for the devices, then restores epochs and signals on all ranks. Collective.

@@ -2,10 +2,11 @@
 
 from ._core import MoeLayer as _CoreMoeLayer
 from ._core import MoeProblem, check_moe_tokens, make_moe_plan, moe_heap_bytes, pack_moe_linear1
+from ._operation import Operation
 from ._tensors import check_tensor
 
 
-class MoeLayer:
+class MoeLayer(Operation):
     """Dispatch, Linear-1 with SwiGLU, Linear-2 and combine of an expert-parallel layer. No count waits for the host.
 
     The problem, as keywords, the same on every rank: hidden, intermediate (of each expert), experts_per_rank, top_k,
@@ -22,11 +23,12 @@ class MoeLayer:
     does for all layers of a model that are alike. `plan` is a MoePlan, or None for the rule.
     """
 
+    _core_class = _CoreMoeLayer
+
     def __init__(self, heap, rank, *, time_out_ms=10_000, plan=None, **problem):
         problem = MoeProblem(**problem)
-        self._core = _CoreMoeLayer(heap, rank, problem, time_out_ms, plan)
+        super().__init__(heap, rank, problem, time_out_ms=time_out_ms, plan=plan)
         self._problem = problem
-        self.device = heap.device(rank)
         experts, intermediate, hidden = problem.experts_per_rank, problem.intermediate, problem.hidden
         self._half_shape = (experts, intermediate, hidden)  # gate or up alone
         self._linear1_shape = (experts, 2 * intermediate, hidden)
@@ -41,16 +43,6 @@ class MoeLayer:
     def make_plan(world, multiprocessors, **problem):
         """The plan of the rule, for a GPU with so many multiprocessors. Needs no GPU."""
         return make_moe_plan(MoeProblem(**problem), world, multiprocessors)
-
-    @property
-    def plan(self):
-        """A copy of the plan, with everything filled in."""
-        return self._core.plan
-
-    @property
-    def issuers(self):
-        """CTAs of each kernel."""
-        return self._core.issuers
 
     def pack_linear1(self, gate_up, up=None):
         """`linear1` as the kernel reads it, a new tensor [experts_per_rank, 2 * intermediate, hidden].
@@ -134,11 +126,7 @@ class MoeLayer:
         return torch.empty(tuple(tokens.shape), dtype=torch.bfloat16, device=tokens.device)
 
     def check(self):
-        """RuntimeError if a wait of this rank has expired: who waited where, for whom. ValueError if the last call met
-        an expert id or a router weight that breaks a rule: which one of which token. Does not wait for the GPU."""
-        self._core.check()
-
-    @staticmethod
-    def reset(ranks):
-        """After either: waits for the GPUs, then makes the operation of all ranks usable again."""
-        _CoreMoeLayer.reset([rank._core for rank in ranks])
+        """RuntimeError if a wait of this rank has expired: who waited where, for whom. ValueError on all ranks alike if
+        a call met an expert id or a router weight that breaks a rule: which one of which token of which rank. After
+        either, reset() makes the operation of all ranks usable again. Does not wait for the GPU."""
+        super().check()

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bench/attention_span_comparison.hpp"
-#include "xstage/node.hpp"
+#include "bench/plan_options.hpp"
 
 namespace xstage::bench {
 
@@ -24,18 +24,6 @@ std::optional<PairedRatio> ratio_to(const AttentionRow& row, const AttentionRow*
 /// Computing and communicating each take the time that they take alone; no overlap is shorter than the longer of them.
 double ceiling_of(const AttentionRow& attention, const AttentionRow& exchange) {
   return std::max(1.0, microseconds(exchange) / microseconds(attention));
-}
-
-std::string_view name_of(all_to_all::Transfer transfer) {
-  switch (transfer) {
-    case all_to_all::Transfer::rows:
-      return "rows";
-    case all_to_all::Transfer::boxes:
-      return "boxes";
-    case all_to_all::Transfer::by_rule:
-      break;
-  }
-  return "by_rule";
 }
 
 }  // namespace
@@ -99,21 +87,6 @@ std::string key_of(const AttentionRow& row) {
 }
 
 namespace {
-
-Json plan_json(const attention::Plan& plan) {
-  return {{"store_path", xstage::name_of(plan.store_path)},
-          {"store_interval_ns", plan.store_interval_ns},
-          {"issuers", plan.issuers},
-          {"split", plan.split}};
-}
-
-Json plan_json(const all_to_all::Plan& plan) {
-  return {{"transfer", name_of(plan.transfer)},
-          {"chunk_bytes", plan.chunk_bytes},
-          {"stages", plan.stages},
-          {"issuers", plan.issuers},
-          {"peer_issuers", plan.peer_issuers}};
-}
 
 void add_comparisons(Json& json, const AttentionRow& row) {
   const std::array<std::pair<const char*, const std::optional<PairedRatio>&>, 4> ratios{

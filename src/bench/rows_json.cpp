@@ -4,34 +4,13 @@
 #include <utility>
 
 #include "bench/gemm_row.hpp"
+#include "bench/plan_options.hpp"
 #include "gemm/layout.hpp"
 #include "xstage/node.hpp"
 
 namespace xstage::bench {
 
 namespace {
-
-Json plan_json(const Plan& plan) {
-  return {{"store_path", name_of(plan.store_path)},
-          {"drain_gb_per_s", plan.drain_gb_per_s},
-          {"store_rows", plan.store_rows},
-          {"window", plan.window},
-          {"store_interval_ns", plan.store_interval_ns},
-          {"push_interval_ns", plan.push_interval_ns},
-          {"staging_chunks", plan.staging_chunks},
-          {"staging_over_ring", plan.staging_over_ring},
-          {"stage_blocks", plan.stage_blocks},
-          {"push_warps", plan.push_warps},
-          {"tile_columns", plan.tile_columns},
-          {"cluster", fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns)},
-          {"stages", plan.stages},
-          {"issuers", plan.issuers},
-          {"group_rows", plan.group_rows},
-          {"gather", plan.gather == GatherPath::push ? "push" : "copy_engine"},
-          {"chunk_rows", plan.chunk_rows},
-          {"chunk_depth", plan.chunk_depth},
-          {"all_reduce", plan.all_reduce == AllReduceAlgorithm::one_shot ? "one_shot" : "two_shot"}};
-}
 
 Json spans_json(const GemmSpans& spans, const std::optional<PredictedSpans>& predicted) {
   const std::array<std::pair<const char*, const std::optional<SpanTimes>&>, 6> kinds{

@@ -2,8 +2,7 @@
 
 #include "moe/heap.hpp"
 
-#include "kernels/moe/moe_exchange_parameters.hpp"
-#include "kernels/moe/moe_rows.hpp"
+#include "kernels/moe/moe_parameters.hpp"
 #include "moe/problem.hpp"
 #include "xstage/symmetric_heap.hpp"
 
@@ -45,7 +44,7 @@ HeapSections heap_sections(const Problem& problem, int world) {
   // As CollectiveHandle::pad_bytes in kernels/collective/handle.hpp, which needs CUDA.
   sections.pad = padded((CallPad::arrivals + arrival_words(world)) * sizeof(std::uint32_t));
   sections.tokens = padded(element_bytes * most_rows(problem, world) * problem.hidden);
-  sections.counts = padded(count_bytes * world * (all_experts(problem, world) + 1));
+  sections.counts = padded(count_bytes * world * kernels::MoeCountLine::words(all_experts(problem, world)));
   sections.routes = padded(route_bytes * world * choices);
   sections.slots = padded(element_bytes * choices * problem.hidden);
   return sections;

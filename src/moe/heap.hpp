@@ -16,7 +16,7 @@ namespace xstage::moe {
 struct HeapSections {
   std::size_t pad = 0;     // signals, for whatever number of CTAs
   std::size_t tokens = 0;  // bf16 [most_rows, hidden]: tokens as the rank's experts read them
-  std::size_t counts = 0;  // 8 bytes [source rank, experts of all ranks + 1]: choices, and tokens of the source
+  std::size_t counts = 0;  // 8 bytes [source rank, experts of all ranks + 4]: choices; tokens, bad choice of the source
   std::size_t routes = 0;  // 8 bytes [source rank, most_tokens, top_k]: where each choice has its row, router weight
   std::size_t slots = 0;   // bf16 [most_tokens, top_k, hidden]: rows of Linear-2 that came back
   [[nodiscard]] std::size_t total() const { return pad + tokens + counts + routes + slots; }

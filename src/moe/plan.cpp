@@ -1,12 +1,78 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/moe_parameters.hpp"
+#include "moe/exchange_plan.hpp"
 #include "moe/problem.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::moe {
+
+namespace {
+
+constexpr std::int64_t element_bytes = 2;
+
+void require(bool holds, const std::string& message) {
+  if (!holds) {
+    throw InputError("plan: " + message);
+  }
+}
+
+/// A rank alone has no peer to send to or to copy from.
+void require_none(const char* name, int value) {
+  require(value == 0, fmt::format("{} is {}: it must be 0 for a rank alone", name, value));
+}
+
+void complete_dispatch(Plan& plan, int world) {
+  using kernels::dispatch_warps;
+  if (world == 1) {
+    require_none("dispatch_copiers", plan.dispatch_copiers);
+  }
+  plan.dispatch_senders = plan.dispatch_senders == 0 ? dispatch_senders_by_rule(world) : plan.dispatch_senders;
+  plan.dispatch_copiers =
+      plan.dispatch_copiers == 0 ? dispatch_copiers_by_rule(world, plan.dispatch_senders) : plan.dispatch_copiers;
+  if (world > 1) {
+    const int senders = plan.dispatch_senders;
+    const int copiers = plan.dispatch_copiers;
+    require(senders + copiers < dispatch_warps,
+            fmt::format("dispatch_senders + dispatch_copiers is {} + {}: it must be at most {}, since one of {} warps "
+                        "tells peers",
+                        senders, copiers, dispatch_warps - 1, dispatch_warps));
+    require(senders * (world - 1) <= 32 * copiers,
+            fmt::format("dispatch_senders is {}: {} copiers hear from at most {} senders of {} peers, one a lane",
+                        senders, copiers, 32 * copiers / (world - 1), world - 1));
+  }
+}
+
+void complete_combine(Plan& plan, int world, std::int64_t row_bytes) {
+  const bool partial = plan.combine == Combine::partial_sums;
+  if (world == 1) {
+    require_none("combine_senders", plan.combine_senders);
+    require_none("combine_sender_groups", plan.combine_sender_groups);
+  }
+  require(partial || plan.combine_sender_groups == 0,
+          fmt::format("combine_sender_groups is {}: it must be 0 for combine=rows, whose senders share every token",
+                      plan.combine_sender_groups));
+  plan.combine_senders =
+      plan.combine_senders == 0 ? combine_senders_by_rule(world, plan.combine) : plan.combine_senders;
+  if (partial && world > 1 && plan.combine_sender_groups == 0) {
+    plan.combine_sender_groups = combine_sender_groups_by_rule(row_bytes, plan.combine_senders);
+  }
+  require(plan.combine_sender_groups <= plan.combine_senders,
+          fmt::format("combine_sender_groups is {}: it must be at most combine_senders, {}", plan.combine_sender_groups,
+                      plan.combine_senders));
+  if (plan.combine_adder_groups == 0) {
+    plan.combine_adder_groups = combine_adder_groups_by_rule(row_bytes, plan.combine_senders);
+  }
+  const int adders = kernels::combine_adders(plan.combine_senders);
+  require(plan.combine_adder_groups <= adders,
+          fmt::format("combine_adder_groups is {}: it must be at most {}, the warps that add beside {} senders",
+                      plan.combine_adder_groups, adders, plan.combine_senders));
+}
+
+}  // namespace
 
 Plan make_plan(const Problem& problem, int world, int multiprocessors) {
   return complete_plan(problem, Plan{}, world, multiprocessors);
@@ -14,25 +80,18 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
 
 Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors) {
   check_problem(problem, world);
-  if (plan.schedule != Schedule::unfused) {
-    throw InputError(fmt::format("plan: schedule is {}: it must be {}, unfused", static_cast<int>(plan.schedule),
-                                 static_cast<int>(Schedule::unfused)));
-  }
-  if (plan.combine != Combine::partial_sums && plan.combine != Combine::rows) {
-    throw InputError(fmt::format("plan: combine is {}: it must be {}, partial_sums, or {}, rows",
-                                 static_cast<int>(plan.combine), static_cast<int>(Combine::partial_sums),
-                                 static_cast<int>(Combine::rows)));
-  }
+  fields::check(plan_fields(), plan, "plan");
   // Kernels that wait for peers are resident as a whole, one CTA on a multiprocessor.
   const int most = std::min(multiprocessors, static_cast<int>(kernels::CallPad::most_blocks));
-  if (plan.issuers < 0 || plan.issuers > most) {
-    throw InputError(fmt::format(
-        "plan: issuers is {}: it must be between 1 and {} on a GPU of {} multiprocessors, or 0 for all of them",
-        plan.issuers, most, multiprocessors));
+  if (plan.issuers > multiprocessors) {
+    throw InputError(fmt::format("plan: issuers is {}: it must be at most the {} multiprocessors, or 0 for the rule",
+                                 plan.issuers, multiprocessors));
   }
   Plan complete = plan;
   complete.issuers = plan.issuers == 0 ? most : plan.issuers;
   check_issuers(problem, complete.issuers);
+  complete_dispatch(complete, world);
+  complete_combine(complete, world, element_bytes * problem.hidden);
   return complete;
 }
 

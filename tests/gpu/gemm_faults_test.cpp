@@ -182,6 +182,32 @@ TEST_P(GemmFaults, ARankThatRunsAhead) {
   expect_right_when_a_rank_runs_ahead<Call>(which, ranks);
 }
 
+// ---- copies that nothing holds back
+
+/// Rank 1 sleeps in call 1 while rank 0 gives up the gate of call 2 and its copies leave all the same, over rows that
+/// rank 1 still reads: the call must not be taken for good.
+TEST(GemmFaults, ALateCallThatCopiesMayHaveReachedIsVoid) {
+  SKIP_WITHOUT_HOPPER(2);
+  Plan plan;
+  plan.gather = GatherPath::copy_engine;
+  const Case which = make_case(make_problem(Operation::all_gather, 256, 256, 131072), 2, plan);
+  Ranks ranks(which, {0, 1}, time_out);
+  const Call call(which, ranks.devices(), 1);
+  gemm::Instruments asleep;
+  asleep.longest_delay_ns = 1'000'000'000;  // one of four stages sleeps, each a millisecond at most: half a second
+  ranks[1].instrument(asleep);
+  ranks.launch_rank(call, 1);
+  ranks.launch_rank(call, 0);
+  ranks.launch_rank(call, 0);
+  ranks.wait();
+  EXPECT_THAT(complaint<DeviceError>([&] { ranks[0].check(); }), ContainsRegex("for rank 1 in call 2 and gave up"));
+  EXPECT_THAT(complaint<DeviceError>([&] { ranks[1].check(); }), HasSubstr("in call 1"));
+  ranks[1].instrument({});
+  Gemm::reset(ranks.handles());
+  EXPECT_NO_THROW(ranks[0].check());
+  EXPECT_NO_THROW(ranks[1].check());
+}
+
 // ---- ranks that disagree
 // ---------------------------------------------------------------------------------------------
 

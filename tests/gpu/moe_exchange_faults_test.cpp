@@ -91,7 +91,7 @@ TEST(MoeExchangeFaults, APeerThatStopsBeforeItsTokens) {
   Call call(which, virtual_ranks(2), routing_of(which), 1);
   call.set_operands(ranks);
   constexpr std::uint64_t first_call = std::uint64_t{1} << 32U;
-  std::vector<std::uint64_t> counts(65, first_call);
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(kernels::MoeCountLine::words(64)), first_call);
   counts[3] += 5;   // choices of an expert of rank 0
   counts[64] += 5;  // tokens
   std::uint64_t* of_peer = ranks[0].dispatch().counts[0] + counts.size();

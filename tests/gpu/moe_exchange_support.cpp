@@ -28,7 +28,9 @@ std::size_t padded(std::size_t bytes) {
 std::size_t index_of(int value) { return static_cast<std::size_t>(value); }
 
 std::size_t experts_of(const Case& which) { return index_of(which.ranks * which.experts_per_rank); }
-std::size_t count_bytes(const Case& which) { return index_of(which.ranks) * (experts_of(which) + 1) * 8; }
+std::size_t count_bytes(const Case& which) {
+  return index_of(which.ranks) * index_of(kernels::MoeCountLine::words(which.ranks * which.experts_per_rank)) * 8;
+}
 std::size_t route_bytes(const Case& which) { return index_of(which.ranks) * which.most_choices() * sizeof(MoeRoute); }
 
 std::size_t arrival_words(const Case& which, int blocks) { return MoeExchangePad::arrival_words(which.ranks, blocks); }
@@ -148,7 +150,8 @@ ExchangeRank::ExchangeRank(HeapRank& heap, const Case& which, int blocks, std::c
   weights_ = {device, which.most_rows() * 4, "weights"};
   origins_ = {device, which.most_rows() * sizeof(MoeOrigin), "origins"};
   block_counts_ = {device, index_of(blocks) * (experts_of(which) + 3) * 4, "counts of CTAs"};
-  totals_ = {device, 2 * (experts_of(which) + 3) * 4, "counts of all CTAs"};
+  totals_ = {device, 2 * index_of(kernels::total_words(which.ranks * which.experts_per_rank)) * 4,
+             "counts of all CTAs"};
   cuda::check(cudaMemset(totals_.as<void>(), 0, totals_.bytes()), "clearing totals");
   cuda::check(cudaDeviceSynchronize(), "clearing totals");
   tokens_of_ = {device, max_world * 4, "tokens of ranks"};

@@ -11,8 +11,8 @@
 
 #include "gpu/gemm_support.hpp"
 #include "kernels/collective/handle.hpp"
-#include "kernels/moe/combine.hpp"
-#include "kernels/moe/dispatch.hpp"
+#include "kernels/moe/moe_launches.hpp"
+#include "moe/exchange_plan.hpp"
 #include "moe/routing.hpp"
 #include "moe/routing_counts.hpp"
 #include "node/cuda/device_memory.hpp"

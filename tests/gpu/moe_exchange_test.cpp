@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "gpu/graph_support.hpp"
 #include "gpu/moe_exchange_support.hpp"
-#include "kernels/moe/dispatch_report.hpp"
+#include "kernels/moe/layer_exchange.hpp"
 
 namespace xstage {
 namespace {
@@ -148,34 +148,130 @@ TEST(MoeExchange, MostExperts) {
 
 // ---- choices that break a rule
 
-TEST(MoeExchange, BadChoicesAreReportedAndLeftOut) {
+struct BadChoice {
+  int rank;
+  std::size_t place;
+  std::int32_t expert;
+  float weight;
+};
+
+/// In a call with these choices, which count as none.
+void overwrite(Call& call, const std::vector<BadChoice>& choices, const moe::Routing& routing) {
+  moe::Routing without = routing;
+  for (const BadChoice& bad : choices) {
+    without.ranks[static_cast<std::size_t>(bad.rank)].experts[bad.place] = moe::no_expert;
+  }
+  for (const BadChoice& bad : choices) {
+    call.overwrite(bad.rank, bad.place, bad.expert, bad.weight, without);
+  }
+}
+
+/// On every rank the same.
+void expect_report(ExchangeRanks& ranks, const BadChoice& bad, int top_k) {
+  for (int rank = 0; rank < ranks.count(); ++rank) {
+    SCOPED_TRACE(testing::Message() << "rank " << rank);
+    const kernels::RoutingReport& report = ranks[rank].report();
+    ASSERT_NE(report.raised, 0U);
+    EXPECT_EQ(report.rank, bad.rank);
+    EXPECT_EQ(report.token, static_cast<std::int32_t>(bad.place) / top_k);
+    EXPECT_EQ(report.choice, static_cast<std::int32_t>(bad.place) % top_k);
+    EXPECT_EQ(report.expert, bad.expert);
+    EXPECT_TRUE(report.weight == bad.weight || (std::isnan(report.weight) && std::isnan(bad.weight)));
+  }
+}
+
+std::vector<std::vector<int>> places_of_two_ranks() {
+  std::vector<std::vector<int>> places{virtual_ranks(2)};
+  if (two_gpus()) {
+    places.push_back({0, 1});
+  }
+  return places;
+}
+
+TEST(MoeExchange, BadChoicesAreReportedOnAllRanksAndLeftOut) {
   SKIP_WITHOUT_HOPPER(1);
-  const Case which = usual_case(2, 256, 6, 64);
   constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
   constexpr float infinite = std::numeric_limits<float>::infinity();
-  const std::pair<std::int32_t, float> bad[] = {
-      {64, 0.5F}, {-2, 0.5F}, {1 << 30, 0.5F}, {3, not_a_number}, {40, -infinite}};
-  for (const auto& [expert, weight] : bad) {
-    SCOPED_TRACE(testing::Message() << "expert " << expert << ", weight " << weight);
-    ExchangeRanks ranks(which, virtual_ranks(2));
-    const moe::Routing routing = routing_of(which, {64, 50}, moe::Skew::balanced);
-    moe::Routing without = routing;
-    constexpr std::size_t place = 23 * 6 + 4;
-    without.ranks[1].experts[place] = moe::no_expert;
-    Call call(which, virtual_ranks(2), routing, 1);
-    call.overwrite(1, place, expert, weight, without);
+  constexpr std::size_t place = 23 * 6 + 4;
+  const BadChoice bad_choices[] = {{1, place, 64, 0.5F},
+                                   {1, place, -2, 0.5F},
+                                   {0, place, 1 << 30, 0.5F},
+                                   {1, place, 3, not_a_number},
+                                   {0, 0, 40, -infinite}};
+  for (const std::vector<int>& devices : places_of_two_ranks()) {
+    for (const int counted_by_all : {-1, 1 << 20}) {
+      for (const BadChoice& bad : bad_choices) {
+        SCOPED_TRACE(testing::Message() << "expert " << bad.expert << ", weight " << bad.weight << " of rank "
+                                        << bad.rank << ", counted by all up to " << counted_by_all);
+        Case which = usual_case(2, 256, 6, 64);
+        which.dispatch.counted_by_all = counted_by_all;
+        ExchangeRanks ranks(which, devices);
+        const moe::Routing routing = routing_of(which, {64, 50}, moe::Skew::balanced);
+        Call call(which, devices, routing, 1);
+        overwrite(call, {bad}, routing);
+        call.enqueue(ranks);
+        ranks.finish();
+        call.expect_right();
+        expect_report(ranks, bad, which.top_k);
+        EXPECT_NE(kernels::describe(ranks[0].report(), 64).find("rank " + std::to_string(bad.rank) + ", token "),
+                  std::string::npos);
+      }
+    }
+  }
+}
+
+/// Of several the first one of the first rank that has any, whoever looks.
+TEST(MoeExchange, TheFirstBadChoiceIsReported) {
+  SKIP_WITHOUT_HOPPER(1);
+  for (const int counted_by_all : {-1, 1 << 20}) {
+    SCOPED_TRACE(counted_by_all);
+    Case which = usual_case(4, 256, 6, 64);
+    which.dispatch.counted_by_all = counted_by_all;
+    ExchangeRanks ranks(which, virtual_ranks(4));
+    const moe::Routing routing = routing_of(which, {64, 50, 64, 64}, moe::Skew::balanced);
+    Call call(which, virtual_ranks(4), routing, 1);
+    const BadChoice first{1, 7 * 6 + 5, -9, 0.25F};
+    overwrite(call, {{3, 0, 500, 1.0F}, {1, 49 * 6, 400, 1.0F}, first, {2, 1, 300, 1.0F}}, routing);
     call.enqueue(ranks);
     ranks.finish();
     call.expect_right();
-    EXPECT_EQ(ranks[0].report().raised, 0U);
-    const kernels::RoutingReport& report = ranks[1].report();
-    EXPECT_EQ(report.raised, 2U);
-    EXPECT_EQ(report.rank, 1);
-    EXPECT_EQ(report.token, 23);
-    EXPECT_EQ(report.choice, 4);
-    EXPECT_EQ(report.expert, expert);
-    EXPECT_TRUE(report.weight == weight || (std::isnan(report.weight) && std::isnan(weight)));
-    EXPECT_NE(kernels::describe(report, 64).find("rank 1, token 23, choice 4"), std::string::npos);
+    expect_report(ranks, first, which.top_k);
+  }
+}
+
+/// What hosts have launched before they heard of it ends at once, on whichever ranks: nobody waits for a rank whose
+/// host did hear of it and launches nothing more.
+TEST(MoeExchange, CallsBehindABadChoiceWaitForNobody) {
+  SKIP_WITHOUT_HOPPER(1);
+  for (const bool partial_sums : {false, true}) {
+    for (const int counted_by_all : {-1, 1 << 20}) {
+      SCOPED_TRACE(testing::Message() << "partial sums " << partial_sums << ", counted by all up to "
+                                      << counted_by_all);
+      Case which = usual_case(2, 256, 6, 64);
+      which.partial_sums = partial_sums;
+      which.dispatch.counted_by_all = counted_by_all;
+      ExchangeRanks ranks(which, virtual_ranks(2));
+      const moe::Routing routing = routing_of(which, {64, 50}, moe::Skew::balanced);
+      Call call(which, virtual_ranks(2), routing, 1);
+      const BadChoice bad{1, 17, 99, 0.5F};
+      overwrite(call, {bad}, routing);
+      call.enqueue(ranks);
+      ranks.finish();
+      for (int repetition = 0; repetition < 3; ++repetition) {
+        ranks[0].enqueue_dispatch(ranks.stream(0));
+        ranks[0].enqueue_combine(ranks.stream(0));
+      }
+      ranks.finish();  // throws if one of them has waited for rank 1
+      expect_report(ranks, bad, which.top_k);
+      for (int rank = 0; rank < ranks.count(); ++rank) {
+        ranks[rank].restore();
+      }
+      Call good(which, virtual_ranks(2), routing, 2);
+      good.enqueue(ranks);
+      ranks.finish();
+      good.expect_right();
+      EXPECT_EQ(ranks[0].report().raised, 0U);
+    }
   }
 }
 

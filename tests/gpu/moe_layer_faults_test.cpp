@@ -85,7 +85,7 @@ struct BadChoice {
   std::string said;
 };
 
-TEST(MoeLayerFaults, BadChoicesAreReported) {
+TEST(MoeLayerFaults, BadChoicesAreReportedOnAllRanks) {
   SKIP_WITHOUT_HOPPER(1);
   const std::vector<BadChoice> bad{{8, 0.5F, "expert 8: it must be between 0 and 7, or -1 for none"},
                                    {-2, 0.5F, "expert -2"},
@@ -104,10 +104,14 @@ TEST(MoeLayerFaults, BadChoicesAreReported) {
       const std::string said = complaint<InputError>([&] { layer.ranks[rank].check(); });
       EXPECT_THAT(said, AllOf(HasSubstr("rank " + std::to_string(rank) + ", token 23, choice 2"),
                               HasSubstr(bad[number].said), HasSubstr("reset()")));
-      EXPECT_NO_THROW(layer.ranks[1 - rank].check());
-      EXPECT_EQ(complaint<InputError>([&] { layer.ranks.enqueue_rank(layer.call, rank); }), said);
+      // The other one says the same in the same call, and launches no more than this one: nobody waits for anybody.
+      EXPECT_EQ(complaint<InputError>([&] { layer.ranks[1 - rank].check(); }), said);
+      for (const int either : {0, 1}) {
+        EXPECT_EQ(complaint<InputError>([&] { layer.ranks.enqueue_rank(layer.call, either); }), said);
+      }
       MoeLayer::reset(layer.ranks.handles());
-      EXPECT_NO_THROW(layer.ranks[rank].check());
+      EXPECT_NO_THROW(layer.ranks[0].check());
+      EXPECT_NO_THROW(layer.ranks[1].check());
       layer.expect_right_call(10 + number);
     }
   }
@@ -207,6 +211,8 @@ TEST(MoeLayerRefusals, RanksThatDisagree) {
               AllOf(HasSubstr("most_tokens=61"), HasSubstr("most_tokens=60")));
   EXPECT_THAT(refusal_of([](moe::Problem&, moe::Plan& plan) { plan.issuers = 5; }),
               AllOf(HasSubstr("issuers=5"), HasSubstr("issuers=4")));
+  EXPECT_THAT(refusal_of([](moe::Problem&, moe::Plan& plan) { plan.dispatch_senders = 3; }),
+              AllOf(HasSubstr("dispatch_senders=3"), HasSubstr("dispatch_senders=2")));
 }
 
 /// heap_bytes() is enough and no more than needed; what a handle has taken is free when it is gone.

@@ -72,6 +72,14 @@ Case random_case(int ranks, Random& random) {
   problem.clamp = random.of({0.0F, 0.0F, 0.75F});
   which.plan.issuers = random.of({0, 0, 1, random.between(2, 40)});
   which.plan.combine = random.of({moe::Combine::partial_sums, moe::Combine::rows});
+  which.plan.dispatch_senders = random.of({0, 0, 1, 4});
+  which.plan.combine_adder_groups = random.of({0, 0, 1, 3});
+  which.plan.linear1_tile_columns = random.of({0, 0, 128, 256});
+  which.plan.linear2_tile_columns = random.of({0, 0, 128, 256});
+  if (ranks > 1) {
+    which.plan.dispatch_copiers = random.of({0, 0, 5, 11});
+    which.plan.combine_senders = random.of({0, 0, 2, 8});
+  }
   return which;
 }
 

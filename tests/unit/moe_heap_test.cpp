@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/moe_parameters.hpp"
 #include "moe/heap.hpp"
 #include "moe/problem.hpp"
 #include "moe/routing.hpp"
@@ -37,7 +37,7 @@ TEST(MoeHeap, SectionsOfASmallLayer) {
   EXPECT_EQ(most_rows(problem, 3), 1024);
   const HeapSections sections = heap_sections(problem, 3);
   EXPECT_EQ(sections.tokens, 1024U * 128 * 2);
-  EXPECT_EQ(sections.counts, 1024U);      // 3 * (12 + 1) numbers of 8 bytes
+  EXPECT_EQ(sections.counts, 1024U);      // 3 * (12 + 4) numbers of 8 bytes
   EXPECT_EQ(sections.routes, 5U * 1024);  // 3 * 100 * 2 routes of 8 bytes
   EXPECT_EQ(sections.slots, 50U * 1024);  // 100 * 2 rows of 256 bytes
   EXPECT_EQ(heap_bytes(problem, 3), sections.pad + 262144 + 1024 + 5120 + 51200);
@@ -47,7 +47,7 @@ TEST(MoeHeap, SectionsOfASmallLayer) {
 TEST(MoeHeap, CountsOfTheMostExperts) {
   Problem problem = valid();
   problem.experts_per_rank = 256;
-  EXPECT_EQ(heap_sections(problem, 8).counts, 129U * 1024);  // 8 * (8 * 256 + 1) numbers of 8 bytes
+  EXPECT_EQ(heap_sections(problem, 8).counts, 129U * 1024);  // 8 * (8 * 256 + 4) numbers of 8 bytes
 }
 
 TEST(MoeHeap, LargeLayersNeedMoreThan32Bits) {

@@ -4,9 +4,8 @@
 #include <chrono>
 
 #include "kernels/collective/handle.hpp"
-#include "kernels/moe/combine.hpp"
-#include "kernels/moe/dispatch.hpp"
 #include "kernels/moe/grouped.hpp"
+#include "kernels/moe/moe_launches.hpp"
 #include "moe/heap.hpp"
 #include "moe/problem.hpp"
 
@@ -20,13 +19,13 @@ constexpr std::chrono::seconds time_out{5};
 }  // namespace
 
 moe::Plan plan_of(const Ranks& ranks, const MoeCell& cell, moe::Combine combine) {
-  moe::Plan plan = moe::make_plan(problem_of(cell), ranks.count(), kernels::multiprocessors(ranks.device(0)));
+  moe::Plan plan;
   plan.combine = combine;
-  return plan;
+  return moe::complete_plan(problem_of(cell), plan, ranks.count(), kernels::multiprocessors(ranks.device(0)));
 }
 
 MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan)
-    : exchange(heap, problem, plan, time_out), linears(problem, exchange.rows(), exchange.most_rows(), plan.issuers) {}
+    : exchange(heap, problem, plan, time_out), linears(problem, exchange.rows(), exchange.most_rows(), plan) {}
 
 MoeParts::MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, moe::Combine combine,
                    bool twins)

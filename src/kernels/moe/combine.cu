@@ -1,12 +1,104 @@
-// The combine kernels, their plan and their launch.
-
-#include "kernels/moe/combine.hpp"
+// Combine: results of Linear-2 to the ranks of their tokens, and there the sums over the tokens' choices, in one
+// kernel.
+//
+//   first warps       send what this rank's experts have for peers' tokens into their slots, token by token:
+//                     their sum, one row for each token               combine_partial_sender.cuh
+//                     or all of their rows                                    combine_sender.cuh
+//   the next warp     tells peers what has been sent                   moe_exchange_progress.cuh
+//   the other warps   add up this rank's tokens as their rows arrive             combine_sum.cuh
+//
+// What crosses does so once, in bf16. Rows of a rank's own experts do not move at all. For 8192 tokens of 14 KiB with 8
+// choices on two ranks sums are 117 MB, 315 us of the fabric, and memory reads 1.06 GB and writes 235 MB; rows are
+// 470 MB, 1.26 ms.
+//
+// Which rows a token has where stands in the tables of routes that dispatch left. Slots are free again when their rank
+// enters the next call. Between the calls of a layer that is the next dispatch: no peer sends before it has finished
+// that one, for which it needs this rank's counts. So combine waits for nobody's entry, unless it stands alone
+// (`enters`). All CTAs of a rank must be resident together, and as many on every rank.
 
 #include "kernels/common/launch.hpp"
-#include "kernels/moe/combine_kernel.cuh"
-#include "kernels/moe/moe_exchange_launch.hpp"
+#include "kernels/moe/combine_partial_sender.cuh"
+#include "kernels/moe/combine_sender.cuh"
+#include "kernels/moe/combine_sum.cuh"
+#include "kernels/moe/moe_launches.hpp"
 
 namespace xstage::kernels {
+
+struct CombineCall {
+  std::uint32_t epoch;  // from 1 on
+  /// The dispatch before it has done nothing, because of a bad choice in a call before that: peers may not come.
+  bool passes_over;
+};
+
+/// Before any thread of the CTA ends the call.
+__device__ inline CombineCall begin_combine(const CollectiveCall& call, std::int32_t block) {
+  std::uint32_t calls;
+  std::uint32_t passed_over;
+  asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(calls), "=r"(passed_over)
+               : "l"(call.own_signal(MoeExchangePad::calls_of_combine(block)))
+               : "memory");
+  return {calls + 1U, passed_over != 0U};
+}
+
+template <class Delay>
+__device__ inline void run_combine(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks) {
+  const RolePlace all{0, combine_warps, warp_index(), 0, 0, block, blocks};
+  const std::int32_t warp = all.warp;
+  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
+  cudaTriggerProgrammaticLaunchCompletion();
+  const CollectiveCall call(launch.exchange.call, block);
+  const bool sends = warp < launch.senders;
+  const RolePlace sender_place = all.part(sends ? 0 : warp, launch.senders);
+  const CombineShared shared(launch, all);
+  shared.progress().prepare(all);
+  const Delay delay(launch.delays, all);
+  CombineSender<Delay> sender(launch, shared, sender_place, delay);
+  if (sends && launch.partial_sums == 0) {
+    sender.prepare();
+  }
+  all.synchronise();
+  cudaGridDependencySynchronize();  // the kernel before in the stream has made the rows
+  const auto [epoch, passes_over] = begin_combine(call, block);
+  if (launch.enters != 0 && block == 0 && all.thread() == combine_threads - 1) {
+    call.announce(epoch);
+  }
+  if (passes_over) {
+    // Nobody has anything to send or to wait for.
+  } else if (sends && launch.partial_sums != 0) {
+    CombinePartialSender<Delay>(launch, shared, sender_place, delay).run(epoch);
+  } else if (sends) {
+    sender.run(epoch);
+  } else if (launch.senders != 0 && warp == launch.senders) {
+    const CallParameters& parameters = launch.exchange.call;
+    const std::int32_t least = launch.told_together * launch.senders * (parameters.world - 1);
+    MoePoster(parameters, shared.progress(), MoeExchangePad::combine_flags(parameters.world, blocks), launch.senders,
+              least, all, delay)
+        .run(epoch);
+  } else {
+    const std::int32_t adders = combine_adders(launch.senders);
+    CombineSum<Delay>(launch, all.part(combine_warps - adders, adders), delay).run(epoch);
+  }
+  all.synchronise();  // all have read the number of the call before it changes
+  if (all.thread() == 0) {
+    store_relaxed(call.own_signal(MoeExchangePad::calls_of_combine(block)), epoch);  // who adds has waited for peers
+  }
+}
+
+/// One rank a launch.
+template <class Delay>
+__global__ void __launch_bounds__(combine_threads, 1) combine_kernel(const __grid_constant__ CombineLaunch launch) {
+  run_combine<Delay>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
+}
+
+/// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+template <class Delay>
+__global__ void __launch_bounds__(combine_threads, 1)
+    combine_virtual_kernel(const CombineLaunch* launches, std::int32_t ranks) {
+  const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;
+  const std::int32_t block = static_cast<std::int32_t>(blockIdx.x);
+  run_combine<Delay>(launches[block / blocks], block % blocks, blocks);
+}
 
 namespace {
 
@@ -16,45 +108,6 @@ LaunchShape shape_of(const CombineLaunch& launch, int blocks, Start start) {
 }
 
 }  // namespace
-
-/// Partial sums: as many warps that send as memory and fabric keep busy alike; more of them take loads from those who
-/// add up. 8192 tokens, top-8 on two H200, rows of 14 KiB, by 3 to 8 warps in their best groups: 449, 399, 377, 385,
-/// 403 and 408 us (local twin of five: 377). One group, so that tokens are complete early: 63 us for 1024 tokens, with
-/// five groups 87. Rows of 4 KiB are short for that: 133 us by one group, 121 by two. Stores in bulk from shared
-/// memory: 404 us.
-///
-/// Rows: one warp that sends, with small pieces and few of them on the way: what queues before the fabric delays the
-/// loads of those who add up on the same multiprocessor. 8192 tokens, top-8 on two H200, of the drain rate: rows of 14
-/// KiB 95.6%, by two warps 96.0%, in pieces of 2 KiB 94.6%; rows of 4 KiB 91.6%, by two warps 87.4%. With adders that
-/// loaded half as much at once, rows of 14 KiB in pieces of 3.5, 7 and 14 KiB: 93, 92 and 89%.
-void plan_combine(CombineLaunch& launch, const CombineTuning& tuning) {
-  using moe_exchange::or_rule;
-  const bool alone = launch.exchange.call.world == 1;
-  const bool partial = launch.partial_sums != 0;
-  launch.senders = alone ? 0 : std::clamp(or_rule(tuning.senders, partial ? 5 : 1), 1, most_moe_senders);
-  const int row_warps = (launch.exchange.row_bytes + 2047) / 2048;  // four loads of each row a lane
-  const int sender_groups = launch.senders / row_warps;
-  launch.sender_groups = std::clamp(or_rule(tuning.sender_groups, sender_groups), 1, std::max(1, launch.senders));
-  const int adders = combine_adders(launch.senders);
-  launch.groups = std::clamp(or_rule(tuning.groups, adders / std::clamp(row_warps, 2, 5)), 1, adders);
-  launch.told_together = std::max(1, or_rule(tuning.told_together, 1));
-  if (partial) {  // sums leave from registers
-    launch.ring = {};
-    launch.ring_for_few = {};
-    return;
-  }
-  launch.ring.under_way = std::clamp(or_rule(tuning.under_way, 2), 1, most_moe_stores_under_way);
-  launch.ring.stages = std::clamp(or_rule(tuning.stages, 16), launch.ring.under_way + 1, most_moe_stages);
-  const MoeRing asked = launch.ring;
-  launch.ring_for_few = {};
-  const std::int32_t row_bytes = launch.exchange.row_bytes;
-  const auto shared_bytes = [&launch] { return CombineLayout::of(launch).bytes; };
-  moe_exchange::fit_ring(launch.ring, row_bytes, or_rule(tuning.piece_bytes, 4096), shared_bytes);
-  launch.ring_for_few = asked;  // in the memory of the other, and no more stages than fit beside its notes
-  moe_exchange::fit_ring(launch.ring_for_few, row_bytes, or_rule(tuning.piece_bytes, row_bytes), shared_bytes);
-}
-
-int combine_shared_bytes(const CombineLaunch& launch) { return CombineLayout::of(launch).bytes; }
 
 void load_combine() {
   load_kernel(combine_kernel<NoMoeDelay>, SharedMemoryUse::all_of_l1, "combine");

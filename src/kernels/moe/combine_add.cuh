@@ -3,7 +3,7 @@
 
 #include <cuda_bf16.h>
 
-#include "kernels/moe/combine_shared.cuh"
+#include "kernels/moe/exchange_shared.cuh"
 
 namespace xstage::kernels {
 

@@ -10,13 +10,18 @@ namespace xstage::kernels {
 template <class Delay>
 class CombinePartialSender {
  public:
-  __device__ CombinePartialSender(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks,
-                                  std::int32_t sender, const Delay& delay)
-      : launch_(launch), exchange_(launch.exchange), peers_(launch, block, blocks), sender_(sender), delay_(delay) {}
+  __device__ CombinePartialSender(const CombineLaunch& launch, const CombineShared& shared, const RolePlace& place,
+                                  const Delay& delay)
+      : launch_(launch),
+        exchange_(launch.exchange),
+        shared_(shared),
+        peers_(launch, place),
+        sender_(place.warp),
+        delay_(delay) {}
 
   __device__ void run(std::uint32_t epoch) {
     if (!peers_.may_store(epoch)) {
-      note(is_owner(), MoeProgress::stopped);
+      note(MoeProgress::stopped);
       return;
     }
     peers_.find_tokens();
@@ -25,7 +30,7 @@ class CombinePartialSender {
     if (sender_ / warps < groups) {
       send_all(RowAdder(exchange_.top_k, warps, sender_ % warps), sender_ / warps, groups);
     }
-    note(is_owner(), MoeExchangePad::all_sent);
+    note(MoeExchangePad::all_sent);
   }
 
  private:
@@ -48,7 +53,7 @@ class CombinePartialSender {
       send(adder, part, row);
       if (peers_.exists(following)) {
         // To all peers: adders wait for every sender, also for one whose turns are never those of their tokens.
-        note(is_owner(), static_cast<std::uint32_t>(peers_.before(following)));
+        note(static_cast<std::uint32_t>(peers_.before(following)));
       }
       part = following;
       row = following_row;
@@ -76,19 +81,14 @@ class CombinePartialSender {
               launch_.slots[part.owner] + slot * row_bytes);
   }
 
-  [[nodiscard]] __device__ bool is_owner() const { return lane_index() < exchange_.call.world; }
-
-  /// One lane for each owner, for the stores of all.
-  __device__ void note(bool notes, std::uint32_t tokens) {
-    delay_();
-    __syncwarp();
-    if (notes) {
-      CombineShared::progress(launch_).note(sender_, lane_index(), tokens);
-    }
+  /// To all owners, for the stores of all lanes. `tokens`: of the owner that this lane stands for.
+  __device__ void note(std::uint32_t tokens) {
+    shared_.progress().note_of_warp(lane_index() < exchange_.call.world, sender_, lane_index(), tokens, delay_);
   }
 
   const CombineLaunch& launch_;
   const MoeExchange& exchange_;
+  const CombineShared& shared_;
   CombinePeers peers_;
   const std::int32_t sender_;
   Delay delay_;

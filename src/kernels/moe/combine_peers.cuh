@@ -3,7 +3,7 @@
 // In the order of tokens, not of experts: tokens then become complete evenly over time, and their ranks add them up
 // while others are on their way. All methods are for whole warps.
 
-#include "kernels/moe/combine_shared.cuh"
+#include "kernels/moe/exchange_shared.cuh"
 
 namespace xstage::kernels {
 
@@ -15,12 +15,12 @@ struct PeerPart {
 
 class CombinePeers {
  public:
-  __device__ CombinePeers(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks)
+  __device__ CombinePeers(const CombineLaunch& launch, const RolePlace& place)
       : launch_(launch),
         exchange_(launch.exchange),
-        call_(launch.exchange.call, block),
-        block_(block),
-        blocks_(blocks) {}
+        call_(launch.exchange.call, place.block),
+        block_(place.block),
+        blocks_(place.blocks) {}
 
   /// Whether their slots are free: they have entered this call, or a dispatch before it that nobody gave up.
   [[nodiscard]] __device__ bool may_store(std::uint32_t epoch) const {

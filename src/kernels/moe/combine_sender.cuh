@@ -9,15 +9,16 @@ namespace xstage::kernels {
 template <class Delay>
 class CombineSender {
  public:
-  __device__ CombineSender(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks, std::int32_t sender,
+  __device__ CombineSender(const CombineLaunch& launch, const CombineShared& shared, const RolePlace& place,
                            const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
-        peers_(launch, block, blocks),
-        sender_(sender),
+        shared_(shared),
+        peers_(launch, place),
+        sender_(place.warp),
         piece_bytes_(launch.ring.stage_bytes),
-        ring_(CombineShared::ring(launch, sender)),
-        loaded_(CombineShared::pieces(launch, sender)),
+        ring_(shared.ring(place.warp)),
+        loaded_(shared.pieces(place.warp)),
         delay_(delay) {}
 
   __device__ void prepare() const { ring_.prepare(CombineLayout::stages_of(launch_)); }
@@ -125,15 +126,12 @@ class CombineSender {
 
   /// One lane for each owner.
   __device__ void note(bool notes, std::uint32_t tokens) {
-    delay_();
-    __syncwarp();
-    if (notes) {
-      CombineShared::progress(launch_).note(sender_, lane_owner(), tokens);
-    }
+    shared_.progress().note_of_warp(notes, sender_, lane_owner(), tokens, delay_);
   }
 
   const CombineLaunch& launch_;
   const MoeExchange& exchange_;
+  const CombineShared& shared_;
   CombinePeers peers_;
   const std::int32_t sender_;
   std::int32_t piece_bytes_;

@@ -10,19 +10,17 @@ namespace xstage::kernels {
 template <class Delay>
 class CombineSum {
  public:
-  /// `warp`: of those that add.
-  __device__ CombineSum(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks, std::int32_t warp,
-                        const Delay& delay)
+  __device__ CombineSum(const CombineLaunch& launch, const RolePlace& place, const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
-        call_(launch.exchange.call, block),
-        block_(block),
-        blocks_(blocks),
-        parts_(CombineParts::of(launch.exchange.tokens, launch.exchange.row_bytes, block, blocks)),
+        call_(launch.exchange.call, place.block),
+        block_(place.block),
+        blocks_(place.blocks),
+        parts_(CombineParts::of(launch.exchange.tokens, launch.exchange.row_bytes, place.block, place.blocks)),
         groups_(min(launch.groups, max(1, parts_.own.count()))),
-        group_warps_(combine_adders(launch.senders) / groups_),
-        group_(warp / group_warps_),
-        adder_(launch.exchange.top_k, group_warps_, warp % group_warps_),
+        group_warps_(place.warps / groups_),
+        group_(place.warp / group_warps_),
+        adder_(launch.exchange.top_k, group_warps_, place.warp % group_warps_),
         delay_(delay) {}
 
   __device__ void run(std::uint32_t epoch) {
@@ -65,8 +63,7 @@ class CombineSum {
                                            std::uint32_t expected) const {
     const std::uint32_t flag = MoeExchangePad::flag(rank, block_, blocks_, sender);
     const std::uint32_t word = MoeExchangePad::combine_flags(exchange_.call.world, blocks_) + flag;
-    return wait_at_least(call_.waits(), {WaitSite::returned_rows, rank, flag, epoch}, call_.own_signal(word),
-                         expected);
+    return wait_at_least(call_.waits(), {WaitSite::returned_rows, rank, flag, epoch}, call_.own_signal(word), expected);
   }
 
   /// The row of this lane's choice; null where there is none, or where another lane knows a sum that it is part of.

@@ -13,15 +13,15 @@ namespace xstage::kernels {
 template <class Delay>
 class DispatchCopier {
  public:
-  __device__ DispatchCopier(const DispatchLaunch& launch, const DispatchShared& shared, std::int32_t block,
-                            std::int32_t blocks, std::int32_t copier, const Delay& delay)
+  __device__ DispatchCopier(const DispatchLaunch& launch, const DispatchShared& shared, const RolePlace& place,
+                            const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
         shared_(shared),
-        call_(launch.exchange.call, block),
-        block_(block),
-        blocks_(blocks),
-        copier_(copier),
+        call_(launch.exchange.call, place.block),
+        block_(place.block),
+        blocks_(place.blocks),
+        copier_(place.warp),
         delay_(delay) {}
 
   __device__ void run() {
@@ -64,7 +64,7 @@ class DispatchCopier {
       const std::int32_t index = first + lane_index() * distance;
       stream_.source = (exchange_.call.rank + 1 + index / launch_.senders) % exchange_.call.world;
       stream_.sender = index % launch_.senders;
-      const auto tokens = MoeTokenRange::of(shared_.words().tokens_of[stream_.source],
+      const auto tokens = MoeTokenRange::of(shared_.words().of_ranks[MoeCountLine::tokens][stream_.source],
                                             block_ * launch_.senders + stream_.sender, blocks_ * launch_.senders);
       stream_.first = tokens.begin;
       stream_.count = tokens.count();

@@ -12,15 +12,17 @@ namespace xstage::kernels {
 template <class Delay>
 class DispatchSender {
  public:
-  __device__ DispatchSender(const DispatchLaunch& launch, const DispatchShared& shared, std::int32_t block,
-                            std::int32_t blocks, std::int32_t sender, const Delay& delay)
+  /// All senders of the rank share its tokens, in the order of CTAs and warps.
+  __device__ DispatchSender(const DispatchLaunch& launch, const DispatchShared& shared, const RolePlace& place,
+                            const Delay& delay)
       : launch_(launch),
         exchange_(launch.exchange),
         shared_(shared),
-        sender_(sender),
-        tokens_(MoeTokenRange::of(launch.exchange.tokens, block * launch.senders + sender, blocks * launch.senders)),
+        sender_(place.warp),
+        tokens_(MoeTokenRange::of(launch.exchange.tokens, place.block * launch.senders + place.warp,
+                                  place.blocks * launch.senders)),
         pieces_{launch.exchange.row_bytes, launch.ring.stage_bytes},
-        ring_(shared.ring(sender)),
+        ring_(shared.ring(place.warp)),
         delay_(delay) {}
 
   __device__ void prepare() const { ring_.prepare(launch_.ring.stages); }
@@ -76,9 +78,6 @@ class DispatchSender {
 
   __device__ void send(std::int32_t token) {
     const bool valid = is_valid(expert_, weight_, exchange_.experts());
-    if (!valid && expert_ != MoeRoute::none) {
-      report(token);
-    }
     const std::int32_t owner = valid ? expert_ / exchange_.experts_per_rank : max_world + lane_index();
     const std::int32_t row = take_row(valid);
     leave_routes(token, owner, row);
@@ -147,23 +146,7 @@ class DispatchSender {
 
   /// For all peers: so many of this warp's tokens have arrived there.
   __device__ void note(std::uint32_t tokens) {
-    delay_();
-    __syncwarp();  // routes of all lanes come before it
-    if (lane_index() < exchange_.call.world) {
-      shared_.progress().note(sender_, lane_index(), tokens);
-    }
-  }
-
-  __device__ void report(std::int32_t token) const {
-    RoutingReport* report = launch_.report;
-    if (load_relaxed(&report->raised) == 0U && atomicCAS_system(&report->raised, 0U, 1U) == 0U) {
-      report->rank = exchange_.call.rank;
-      report->token = token;
-      report->choice = lane_index();
-      report->expert = expert_;
-      report->weight = weight_;
-      store_release(&report->raised, 2U);
-    }
+    shared_.progress().note_of_warp(lane_index() < exchange_.call.world, sender_, lane_index(), tokens, delay_);
   }
 
   [[nodiscard]] __device__ static std::uint32_t lanes_below() {

@@ -2,12 +2,13 @@
 // The grouped GEMM of the mixture-of-experts layer: for each local expert, its rows times its weights. Linear-1 with
 // SwiGLU and router weight, or Linear-2.
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "kernels/moe/grouped_parameters.hpp"
 #include "kernels/moe/grouped_plan.hpp"
+#include "schedule/moe_linear_order.hpp"
 
 namespace xstage::kernels {
 
@@ -22,6 +23,31 @@ struct GroupedOperands {
   const std::int32_t* first_block = nullptr;  // [experts + 1], as schedule::MoeBlocks::sum makes it
   const float* router_weights = nullptr;      // [most_rows]; gated only
   float clamp = 0;                            // of SwiGLU; 0: none
+};
+
+/// The kernel's one parameter. Tensor maps first: they have the strictest alignment.
+struct GroupedLaunch {
+  CUtensorMap rows;          // [rows, depth], boxes of a block
+  CUtensorMap half_rows;     // of half a block
+  CUtensorMap weights;       // [experts * columns, depth], boxes of a tile's columns
+  CUtensorMap half_weights;  // of half of them
+  CUtensorMap output;        // [rows, output columns], boxes of 64 rows
+
+  const std::int32_t* counts;       // [experts]
+  const std::int32_t* first_block;  // [experts + 1]
+  const float* router_weights;      // [rows]; read by the gated kernel only
+  float clamp;                      // 0: none
+
+  std::int32_t experts;
+  std::int32_t columns;         // of one expert's weights
+  std::int32_t output_columns;  // half of them behind a gate
+  std::int32_t depth_blocks;
+  std::int32_t stages;
+  std::int32_t stage_bytes;
+  std::int32_t staging;         // chunks of 64 x 64 bf16 that each multiplying warpgroup may have under way
+  std::int32_t staging_offset;  // in shared memory, behind the ring
+  std::int32_t behind_offset;   // what roles share, behind staging
+  schedule::LinearTiling tiling;
 };
 
 /// A launch that can be repeated.

@@ -32,12 +32,18 @@ __device__ inline float limit_below(float value, float limit) {
   return result;
 }
 
-/// 1 + exp(-gate). Below -40 as at -40, where silu is less than 2e-16: so the product of two of them does not overflow.
+/// Below it silu is less than 2e-16, and is taken for 0.
+inline constexpr float least_gate = -40.0F;
+
+/// 1 + exp(-gate). Below least_gate as there: so the product of two of them does not overflow.
 __device__ inline float one_plus_exp(float gate) {
   constexpr float log2_e = 1.44269504F;
-  constexpr float most = 40 * log2_e;
-  return 1.0F + fast_exp2(fminf(gate * -log2_e, most));
+  return 1.0F + fast_exp2(fminf(gate * -log2_e, least_gate * -log2_e));
 }
+
+/// silu(gate) from 1 / (1 + exp(-gate)) of a gate that one_plus_exp() has not changed, else gate * 0: -0, and for -inf
+/// NaN, as gate / (1 + exp(-gate)) is; NaN stays NaN.
+__device__ inline float silu(float gate, float sigmoid) { return gate * (gate < least_gate ? 0.0F : sigmoid); }
 
 /// silu(gate) * up * weight of two columns of a row, for one reciprocal: the multiprocessor has 16 units for those and
 /// for exponentials, and they are what this takes the longest for.
@@ -56,8 +62,8 @@ __device__ inline void activate_pair(const float (&gate_in)[2], const float (&up
   const float first = one_plus_exp(gate[0]);
   const float second = one_plus_exp(gate[1]);
   const float reciprocal = fast_reciprocal(first * second);
-  result[0] = gate[0] * (reciprocal * second) * (up[0] * weight);
-  result[1] = gate[1] * (reciprocal * first) * (up[1] * weight);
+  result[0] = silu(gate[0], reciprocal * second) * (up[0] * weight);
+  result[1] = silu(gate[1], reciprocal * first) * (up[1] * weight);
 }
 
 /// From 16 columns of sums, 8 of the gate and 8 of up, to 8 of activations, and so on for `Results / 2` columns.

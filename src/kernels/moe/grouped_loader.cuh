@@ -8,10 +8,10 @@ namespace xstage::kernels {
 template <int TileColumns>
 class GroupedLoader {
  public:
-  __device__ GroupedLoader(const GroupedLaunch& launch, const GroupedPlace& place)
+  __device__ GroupedLoader(const GroupedLaunch& launch, const RolePlace& place)
       : launch_(launch),
-        place_(place),
-        shared_(launch),
+        cluster_(GroupedCluster::of(launch, place)),
+        shared_(launch, place),
         ring_(shared_.ring<TileColumns>()),
         leader_(cute::elect_one_sync() != 0U) {}
 
@@ -20,8 +20,8 @@ class GroupedLoader {
     const schedule::LinearOrder order = shared_.order();
     std::uint32_t number = 0;
 #pragma unroll 1
-    for (std::int32_t index = place_.cluster; index < tiles; index += place_.clusters) {
-      const schedule::LinearTile tile = same_in_warp(order.tile(index, place_.rank));
+    for (std::int32_t index = cluster_.number; index < tiles; index += cluster_.count) {
+      const schedule::LinearTile tile = same_in_warp(order.tile(index, cluster_.rank));
       if (leader_) {
         shared_.tile(number) = tile;    // published by the arrival at the first stage's barrier, past which the
         asm volatile("" ::: "memory");  // compiler must not move it
@@ -81,12 +81,12 @@ class GroupedLoader {
     source.bytes = static_cast<std::uint32_t>(b_bytes + (half ? a_bytes / 2 : a_bytes));
     source.loads_a = true;
     if constexpr (Shared == Sharing::rows) {
-      source.a_row += place_.rank * (gemm_tile_rows / 2);
-      source.a_offset = place_.rank * (a_bytes / 2);
-      source.loads_a = place_.rank == 0 || !half;
+      source.a_row += cluster_.rank * (gemm_tile_rows / 2);
+      source.a_offset = cluster_.rank * (a_bytes / 2);
+      source.loads_a = cluster_.rank == 0 || !half;
     } else if constexpr (Shared == Sharing::weights) {
-      source.b_row += place_.rank * (TileColumns / 2);
-      source.b_offset += place_.rank * (b_bytes / 2);
+      source.b_row += cluster_.rank * (TileColumns / 2);
+      source.b_offset += cluster_.rank * (b_bytes / 2);
     }
     return source;
   }
@@ -133,7 +133,7 @@ class GroupedLoader {
   }
 
   const GroupedLaunch& launch_;
-  const GroupedPlace place_;
+  const GroupedCluster cluster_;
   const GroupedShared shared_;
   const OperandRing ring_;
   const bool leader_;

@@ -1,5 +1,5 @@
 #pragma once
-// Warpgroups 1 and 2 of the grouped GEMM: multiply, SwiGLU behind Linear-1, then stage the result chunk by chunk.
+// Two warpgroups of the grouped GEMM: multiply, SwiGLU behind Linear-1, then stage the result chunk by chunk.
 
 #include "kernels/gemm/epilogue.cuh"
 #include "kernels/moe/grouped_activation.cuh"
@@ -20,15 +20,21 @@ class GroupedMultiply {
   using Loop = MainLoop<TileColumns>;
   static constexpr std::size_t accumulators = Loop::accumulators;
 
-  __device__ GroupedMultiply(const GroupedLaunch& launch, const GroupedPlace& place, int half)
-      : launch_(launch), place_(place), shared_(launch), half_(half) {}
+  /// A role of one warpgroup: four warps from a multiple of four on. `half`: 0 for rows 0-63 of a block, 1 for the
+  /// rest.
+  __device__ GroupedMultiply(const GroupedLaunch& launch, const RolePlace& place, int half)
+      : launch_(launch),
+        place_(place),
+        cluster_(GroupedCluster::of(launch, place)),
+        shared_(launch, place),
+        half_(half) {}
 
   __device__ void run(std::int32_t tiles) {
     float accumulator[accumulators];
     const OperandRing ring = shared_.template ring<TileColumns>();
     std::uint32_t number = 0;
 #pragma unroll 1
-    for (std::int32_t index = place_.cluster; index < tiles; index += place_.clusters) {
+    for (std::int32_t index = cluster_.number; index < tiles; index += cluster_.count) {
       ring.full[position_.index].wait(position_.parity);
       const schedule::LinearTile& tile = shared_.tile(number);
       const std::int32_t leaving = leaving_chunks<TileColumns, Gated>(launch_, tile.column);
@@ -38,7 +44,7 @@ class GroupedMultiply {
         if constexpr (Gated) {
           read_weights(tile, weights);
         }
-        Loop::multiply(accumulator, ring, position_, launch_.depth_blocks, half_, cluster());
+        Loop::multiply(accumulator, ring, position_, launch_.depth_blocks, half_, cluster_ctas());
         stage(accumulator, weights, leaving);
       } else {
         pass_over(ring);
@@ -52,29 +58,28 @@ class GroupedMultiply {
   static constexpr std::int32_t half_rows = gemm_tile_rows / 2;
   static constexpr int chunks = (Gated ? TileColumns / 2 : TileColumns) / chunk_columns;
 
-  [[nodiscard]] __device__ std::uint32_t cluster() const { return static_cast<std::uint32_t>(launch_.tiling.cluster); }
+  [[nodiscard]] __device__ std::uint32_t cluster_ctas() const {
+    return static_cast<std::uint32_t>(launch_.tiling.cluster);
+  }
 
   /// All rows of this half are padding: the tensor cores and their power are for others. One warp lets the stages go,
   /// the others wait for it: who falls behind a stage, or runs ahead of it, by a round waits for the wrong parity.
   __device__ void pass_over(const OperandRing& ring) {
-    all_warps();  // have seen the stage of the tile's number
+    place_.synchronise();  // all warps have seen the stage of the tile's number
     RingPosition position = position_;
-    const bool first_warp = threadIdx.x / 32U % 4U == 0U;
+    const bool first_warp = place_.warp == 0;
 #pragma unroll 1
     for (std::int32_t block = 0; block < launch_.depth_blocks; ++block) {
       if (first_warp) {
         ring.full[position.index].wait(position.parity);
         __syncwarp();
-        Loop::release(ring.empty, position.index, cluster());
+        Loop::release(ring.empty, position.index, cluster_ctas());
       }
       position.advance(ring.stages);
     }
     position_ = position;
-    all_warps();
+    place_.synchronise();
   }
-
-  /// Of this warpgroup.
-  __device__ void all_warps() const { asm volatile("bar.sync %0, 128;" ::"r"(1 + half_) : "memory"); }
 
   /// The store warp turns the chunks over without storing them.
   __device__ void hand_over_nothing(std::int32_t leaving) {
@@ -90,7 +95,7 @@ class GroupedMultiply {
   /// Of this thread's rows. Those behind an expert's last row have weights that mean nothing, as have their results.
   __device__ void read_weights(const schedule::LinearTile& tile, float (&weights)[2]) const {
     const float* mine = launch_.router_weights + static_cast<std::int64_t>(tile.block) * gemm_tile_rows +
-                        half_rows * half_ + threadIdx.x / 32U % 4U * 16U + threadIdx.x % 32U / 4U;
+                        half_rows * half_ + 16 * place_.warp + lane_index() / 4;
     weights[0] = __ldg(mine);
     weights[1] = __ldg(mine + 8);
   }
@@ -136,7 +141,7 @@ class GroupedMultiply {
   __device__ void hand_over(RingPosition first, std::int32_t count) const {
     cute::tma_store_fence();
     __syncwarp();
-    if (threadIdx.x % 32U == 0U) {
+    if (lane_index() == 0) {
       for (std::int32_t chunk = 0; chunk < count; ++chunk) {
         shared_.barriers().staged[half_][first.index].arrive();
         first.advance(launch_.staging);
@@ -145,7 +150,8 @@ class GroupedMultiply {
   }
 
   const GroupedLaunch& launch_;
-  const GroupedPlace place_;
+  const RolePlace place_;
+  const GroupedCluster cluster_;
   const GroupedShared shared_;
   const int half_;
   RingPosition position_;  // of the operand ring

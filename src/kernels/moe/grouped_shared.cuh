@@ -8,8 +8,8 @@
 // `same_in_warp`.
 
 #include "kernels/gemm/main_loop.cuh"
-#include "kernels/moe/grouped_parameters.hpp"
-#include "kernels/moe/grouped_plan.hpp"
+#include "kernels/moe/grouped.hpp"
+#include "kernels/moe/role.cuh"
 
 namespace xstage::kernels {
 
@@ -28,11 +28,18 @@ struct GroupedBarriers {
   ArrivalBarrier vacant[2][max_staging];  // the chunk may be written again
 };
 
-/// Which of the launch's CTAs this is.
-struct GroupedPlace {
-  std::int32_t cluster;
-  std::int32_t clusters;
+/// Which of the clusters of a role's CTAs this one belongs to.
+struct GroupedCluster {
+  std::int32_t number;
+  std::int32_t count;
   std::int32_t rank;  // in the cluster
+
+  [[nodiscard]] __device__ static GroupedCluster of(const GroupedLaunch& launch, const RolePlace& place) {
+    if (launch.tiling.cluster == 1) {
+      return {place.block, place.blocks, 0};
+    }
+    return {place.block / 2, place.blocks / 2, place.block % 2};
+  }
 };
 
 /// Lane 0's value: the compiler then knows that the warp agrees on it. For converged warps.
@@ -45,7 +52,8 @@ __device__ inline schedule::LinearTile same_in_warp(const schedule::LinearTile& 
 
 class GroupedShared {
  public:
-  __device__ explicit GroupedShared(const GroupedLaunch& launch) : launch_(launch) {}
+  __device__ GroupedShared(const GroupedLaunch& launch, const RolePlace& place)
+      : launch_(launch), offset_(place.shared_offset) {}
 
   template <int TileColumns>
   [[nodiscard]] __device__ OperandRing ring() const {
@@ -73,13 +81,11 @@ class GroupedShared {
   static constexpr int counts_offset = tiles_offset + sizeof(LinearTileRing);
   static_assert(counts_offset + (2 * most_grouped_experts + 1) * 4 <= grouped_behind_bytes);
 
-  [[nodiscard]] __device__ static char* base() {
-    extern __shared__ __align__(1024) char shared[];
-    return shared;
-  }
+  [[nodiscard]] __device__ char* base() const { return role_shared<char>(offset_); }
   [[nodiscard]] __device__ char* behind(int offset) const { return base() + launch_.behind_offset + offset; }
 
   const GroupedLaunch& launch_;
+  const std::int32_t offset_;
 };
 
 }  // namespace xstage::kernels

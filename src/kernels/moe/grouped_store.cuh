@@ -1,5 +1,5 @@
 #pragma once
-// Warps 1 and 2 of the grouped GEMM: each stores what one multiplying warpgroup has staged.
+// Two warps of the grouped GEMM: each stores what one multiplying warpgroup has staged.
 
 #include "kernels/moe/grouped_multiply.cuh"
 
@@ -8,14 +8,19 @@ namespace xstage::kernels {
 template <int TileColumns, bool Gated>
 class GroupedStore {
  public:
-  __device__ GroupedStore(const GroupedLaunch& launch, const GroupedPlace& place, int half)
-      : launch_(launch), place_(place), shared_(launch), half_(half), leader_(cute::elect_one_sync() != 0U) {}
+  /// Warp 0 of the role's two stores the upper half of a block's rows.
+  __device__ GroupedStore(const GroupedLaunch& launch, const RolePlace& place)
+      : launch_(launch),
+        cluster_(GroupedCluster::of(launch, place)),
+        shared_(launch, place),
+        half_(place.warp),
+        leader_(cute::elect_one_sync() != 0U) {}
 
   /// All lanes wait and read, since the numbers that TMA gets must be known to be the same in all; one stores.
   __device__ void run(std::int32_t tiles) {
     std::uint32_t number = 0;
 #pragma unroll 1
-    for (std::int32_t index = place_.cluster; index < tiles; index += place_.clusters) {
+    for (std::int32_t index = cluster_.number; index < tiles; index += cluster_.count) {
       // The tile can be read when its first chunk is there.
       await_staged();
       store_tile(same_in_warp(shared_.tile(number)));
@@ -72,7 +77,7 @@ class GroupedStore {
   }
 
   const GroupedLaunch& launch_;
-  const GroupedPlace place_;
+  const GroupedCluster cluster_;
   const GroupedShared shared_;
   const int half_;
   const bool leader_;

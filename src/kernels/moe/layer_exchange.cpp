@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/moe/combine.hpp"
-#include "kernels/moe/dispatch.hpp"
-#include "kernels/moe/dispatch_report.hpp"
+#include "kernels/moe/moe_launches.hpp"
+#include "moe/exchange_plan.hpp"
 #include "moe/heap.hpp"
 #include "moe/problem.hpp"
 #include "node/cuda/device_memory.hpp"
@@ -18,6 +17,14 @@ namespace {
 constexpr std::int64_t element_bytes = 2;
 
 }  // namespace
+
+std::string describe(const RoutingReport& report, int experts) {
+  const std::string place = fmt::format("rank {}, token {}, choice {}", report.rank, report.token, report.choice);
+  if (report.expert < MoeRoute::none || report.expert >= experts) {
+    return fmt::format("{}: expert {}: it must be between 0 and {}, or -1 for none", place, report.expert, experts - 1);
+  }
+  return fmt::format("{}: router weight {}: it must be finite", place, report.weight);
+}
 
 LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan,
                              std::chrono::microseconds time_out)
@@ -33,7 +40,7 @@ LayerExchange::LayerExchange(HeapRank& heap, const moe::Problem& problem, const 
   take_own_buffers(plan.issuers);
   clear_totals();
   report_ = static_cast<RoutingReport*>(call_.memory().take_pinned());
-  fill_launches(plan.combine);
+  fill_launches(plan);
   const cuda::CurrentDevice current(heap.device());
   load_dispatch();
   load_combine();
@@ -50,10 +57,10 @@ void LayerExchange::take_own_buffers(int most_blocks) {
            memory.take<std::int32_t>(count(experts + 1), "first blocks of experts"),
            memory.take<float>(count(most_rows_), "router weights of rows"),
            memory.take<MoeOrigin>(count(most_rows_), "origins of rows")};
-  const auto counts = count(padded_counts(problem_.experts_per_rank * heap().world()));
-  dispatch_.block_counts =
-      memory.take<std::uint32_t>(static_cast<std::size_t>(most_blocks) * counts, "choices that CTAs have counted");
-  total_words_ = 2 * counts;
+  const int all_experts = moe::all_experts(problem_, heap().world());
+  dispatch_.block_counts = memory.take<std::uint32_t>(count(std::int64_t{most_blocks} * padded_counts(all_experts)),
+                                                      "choices that CTAs have counted");
+  total_words_ = count(2 * total_words(all_experts));
   dispatch_.totals = memory.take<std::uint32_t>(total_words_, "choices of experts");
   tokens_of_ = memory.take<std::int32_t>(max_world, "tokens of ranks");
 }
@@ -72,7 +79,7 @@ void LayerExchange::fill_exchange(MoeExchange& exchange) const {
   exchange.rows = rows_;
 }
 
-void LayerExchange::fill_launches(moe::Combine combine) {
+void LayerExchange::fill_launches(const moe::Plan& plan) {
   fill_exchange(dispatch_.exchange);
   fill_exchange(combine_.exchange);
   const PeerView tokens = heap().view(tokens_);
@@ -84,11 +91,11 @@ void LayerExchange::fill_launches(moe::Combine combine) {
     combine_.slots[rank] = slots.base[rank];
   }
   dispatch_.report = report_;
-  combine_.partial_sums = combine == moe::Combine::partial_sums ? 1 : 0;
+  combine_.partial_sums = plan.combine == moe::Combine::partial_sums ? 1 : 0;
   combine_.enters = 0;  // the dispatch of the same call has seen all peers enter
   combine_.overlaps = 1;
-  plan_dispatch(dispatch_);
-  plan_combine(combine_);
+  plan_dispatch(dispatch_, dispatch_tuning(plan));
+  plan_combine(combine_, combine_tuning(plan));
 }
 
 void LayerExchange::prepare(const moe::Operands& operands, int blocks) {
@@ -103,13 +110,14 @@ void LayerExchange::prepare(const moe::Operands& operands, int blocks) {
 }
 
 void LayerExchange::check() const {
-  call_.check();
-  if (static_cast<const volatile RoutingReport*>(report_)->raised == 2U) {
+  // Before waits: whoever waited in vain for a rank whose host had seen it learns here why that did not come.
+  if (static_cast<const volatile RoutingReport*>(report_)->raised != 0U) {
     throw InputError(
         fmt::format("moe: {}. Results of that launch mean nothing; call reset() on all ranks before the "
                     "next one",
                     describe(*report_, moe::all_experts(problem_, heap().world()))));
   }
+  call_.check();
 }
 
 void LayerExchange::clear_totals() {

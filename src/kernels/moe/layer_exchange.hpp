@@ -5,12 +5,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "kernels/collective/handle.hpp"
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/moe_parameters.hpp"
 #include "xstage/moe.hpp"
 
 namespace xstage::kernels {
+
+/// What a complete report means, for users. `experts`: of all ranks.
+[[nodiscard]] std::string describe(const RoutingReport& report, int experts);
 
 class LayerExchange {
  public:
@@ -40,7 +44,7 @@ class LayerExchange {
   void take_own_buffers(int most_blocks);
   void clear_totals();
   void fill_exchange(MoeExchange& exchange) const;
-  void fill_launches(moe::Combine combine);
+  void fill_launches(const moe::Plan& plan);
 
   moe::Problem problem_;
   std::int64_t most_rows_;

@@ -5,15 +5,15 @@
 #include <cstdint>
 
 #include "kernels/moe/grouped.hpp"
-#include "kernels/moe/moe_rows.hpp"
+#include "kernels/moe/moe_parameters.hpp"
 #include "xstage/moe.hpp"
 
 namespace xstage::kernels {
 
 class LayerLinears {
  public:
-  /// Loads all kernels that any launch may choose. `issuers`: CTAs of a launch.
-  LayerLinears(const moe::Problem& problem, const MoeRows& rows, std::int64_t most_rows, int issuers);
+  /// Loads all kernels that any launch may choose. `plan`: complete.
+  LayerLinears(const moe::Problem& problem, const MoeRows& rows, std::int64_t most_rows, const moe::Plan& plan);
 
   /// For weights at these addresses. `expected_rows`: of all experts of the rank, from which tiles are chosen; results
   /// do not depend on it. Does nothing when all is as before.
@@ -23,7 +23,7 @@ class LayerLinears {
   [[nodiscard]] const GroupedGemm& linear2() const { return linear2_; }
 
  private:
-  [[nodiscard]] GroupedPlan plan_of(const GroupedShape& shape) const;
+  [[nodiscard]] GroupedPlan plan_of(const GroupedShape& shape, int tile_columns) const;
   [[nodiscard]] GroupedShape shape1(std::int64_t expected_rows) const;
   [[nodiscard]] GroupedShape shape2(std::int64_t expected_rows) const;
   [[nodiscard]] GroupedOperands operands(const void* rows, const void* weights, void* output) const;
@@ -31,7 +31,7 @@ class LayerLinears {
   moe::Problem problem_;
   MoeRows rows_;
   std::int64_t most_rows_;
-  int issuers_;
+  moe::Plan plan_;
   const void* weights1_ = nullptr;
   const void* weights2_ = nullptr;
   std::int64_t expected_rows_ = 0;

@@ -7,7 +7,6 @@
 // busy. In that time a sender would store nothing, so it is another warp's work, and one fence serves the flags of all
 // senders for some tokens.
 
-#include "kernels/moe/moe_exchange_delay.cuh"
 #include "kernels/moe/moe_exchange_ring.cuh"
 
 namespace xstage::kernels {
@@ -15,21 +14,32 @@ namespace xstage::kernels {
 /// Words in shared memory: [most_moe_senders][max_world].
 class MoeProgress {
  public:
-  static constexpr std::int32_t count = most_moe_senders * max_world;
+  static constexpr std::int32_t count = moe_progress_words;
   static constexpr std::uint32_t stopped = 0xFFFFFFFFU;  // a sender that has given up: peers hear of it otherwise
 
   __device__ explicit MoeProgress(std::uint32_t* words) : words_(words) {}
 
-  /// Before a barrier of the CTA. `thread` of at least `count` threads.
-  __device__ void prepare(std::int32_t thread) const {
-    if (thread < count) {
-      words_[thread] = 0;
+  /// All threads of the kernel's roles, before a barrier of theirs.
+  __device__ void prepare(const RolePlace& place) const {
+#pragma unroll 1
+    for (std::int32_t word = place.thread(); word < count; word += place.threads()) {
+      words_[word] = 0;
     }
   }
   /// That so many tokens are stored for that peer: bulk stores complete, ordinary ones issued. Warps agree before; any
   /// lane.
   __device__ void note(std::int32_t sender, std::int32_t peer, std::uint32_t tokens) const {
     store_release_shared(words_ + sender * max_world + peer, tokens);
+  }
+  /// The same for a whole warp, whose lanes have stored: those with something to note do so when all have come.
+  template <class Delay>
+  __device__ void note_of_warp(bool notes, std::int32_t sender, std::int32_t peer, std::uint32_t tokens,
+                               Delay& delay) const {
+    delay();
+    __syncwarp();
+    if (notes) {
+      note(sender, peer, tokens);
+    }
   }
   [[nodiscard]] __device__ std::uint32_t of(std::int32_t index) const { return load_acquire_shared(words_ + index); }
 
@@ -44,15 +54,14 @@ class MoePoster {
   /// `flags`: word of the signal pad with the first flag of this kernel. `least`: tokens worth telling before the end,
   /// of all senders and peers together.
   __device__ MoePoster(const CallParameters& call, const MoeProgress& progress, std::uint32_t flags,
-                       std::int32_t senders, std::int32_t least, std::int32_t block, std::int32_t blocks,
-                       const Delay& delay)
+                       std::int32_t senders, std::int32_t least, const RolePlace& place, const Delay& delay)
       : call_(call),
         progress_(progress),
         flags_(flags),
         senders_(senders),
         least_(least),
-        block_(block),
-        blocks_(blocks),
+        block_(place.block),
+        blocks_(place.blocks),
         delay_(delay) {}
 
   __device__ void run(std::uint32_t epoch) {

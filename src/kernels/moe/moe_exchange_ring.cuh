@@ -14,11 +14,9 @@
 #include <cute/arch/copy_sm90_tma.hpp>
 
 #include "kernels/collective/call.cuh"
-#include "kernels/moe/moe_exchange_parameters.hpp"
+#include "kernels/moe/role.cuh"
 
 namespace xstage::kernels {
-
-__device__ inline std::int32_t lane_index() { return static_cast<std::int32_t>(threadIdx.x % 32U); }
 
 /// All but the last `Under` groups of this thread's stores have been performed.
 template <int Under>
@@ -188,17 +186,6 @@ __device__ inline void each_bit(std::uint32_t mask, const Visit& visit) {
 template <class Type>
 __device__ inline Type* from_lane(Type* pointer, std::int32_t lane) {
   return reinterpret_cast<Type*>(__shfl_sync(0xFFFFFFFFU, reinterpret_cast<unsigned long long>(pointer), lane));
-}
-
-/// The number of this call of a kernel, from 1 on. `calls`: of its counters of calls.
-[[nodiscard]] __device__ inline std::uint32_t begin_call(const CollectiveCall& call, std::uint32_t calls,
-                                                         std::int32_t block) {
-  return load_relaxed(call.own_signal(calls + static_cast<std::uint32_t>(block))) + 1U;
-}
-/// No thread of the CTA asks for the number after that.
-__device__ inline void end_call(const CollectiveCall& call, std::uint32_t calls, std::int32_t block,
-                                std::uint32_t epoch) {
-  store_relaxed(call.own_signal(calls + static_cast<std::uint32_t>(block)), epoch);
 }
 
 /// What a flag must have reached before `tokens` of that call have arrived.

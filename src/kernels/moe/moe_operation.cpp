@@ -7,10 +7,9 @@
 
 #include "kernels/collective/common_launch.hpp"
 #include "kernels/collective/handle.hpp"
-#include "kernels/moe/combine.hpp"
-#include "kernels/moe/dispatch.hpp"
 #include "kernels/moe/layer_exchange.hpp"
 #include "kernels/moe/layer_linears.hpp"
+#include "kernels/moe/moe_launches.hpp"
 #include "moe/problem.hpp"
 #include "node/cuda/device_memory.hpp"
 #include "xstage/error.hpp"
@@ -87,7 +86,7 @@ class MoeLayer::State {
 
   [[nodiscard]] kernels::LayerLinears make_linears() const {
     const cuda::CurrentDevice current(heap().device());
-    return {problem_, exchange_.rows(), exchange_.most_rows(), plan_.issuers};
+    return {problem_, exchange_.rows(), exchange_.most_rows(), plan_};
   }
 
   void check_operands(const Operands& operands) const {

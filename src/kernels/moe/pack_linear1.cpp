@@ -1,6 +1,6 @@
 // moe::pack_linear1: the checks before the kernel.
 
-#include "kernels/moe/pack_linear1.hpp"
+#include "kernels/moe/moe_launches.hpp"
 
 #include <fmt/format.h>
 

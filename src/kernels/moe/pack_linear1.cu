@@ -1,6 +1,6 @@
 // Packs Linear-1: 8 rows of gate, the same 8 of up, and so on (moe/packing.hpp).
 
-#include "kernels/moe/pack_linear1.hpp"
+#include "kernels/moe/moe_launches.hpp"
 
 #include <algorithm>
 
