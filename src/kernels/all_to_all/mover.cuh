@@ -12,7 +12,7 @@
 #include <cute/arch/copy_sm90_desc.hpp>
 #include <cute/arch/copy_sm90_tma.hpp>
 
-#include "all_to_all/problem.hpp"
+#include "kernels/all_to_all/all_to_all_layout.hpp"
 #include "kernels/all_to_all/all_to_all_parameters.hpp"
 #include "kernels/collective/call.cuh"
 
