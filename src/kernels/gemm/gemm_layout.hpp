@@ -7,8 +7,7 @@
 
 namespace xstage::kernels {
 
-inline constexpr int gemm_threads = 384;  // one warpgroup of helpers, two that multiply
-inline constexpr int push_rows = 64;      // of one piece of a pushed shard: 8 KiB
+inline constexpr int push_rows = 64;  // of one piece of a pushed shard: 8 KiB
 inline constexpr int push_piece_bytes = push_rows * gemm_tile_depth * 2;
 inline constexpr int push_bytes = 2 * push_piece_bytes;  // one piece on its way out, one on its way in
 inline constexpr int behind_rings_bytes = 2048;          // of shared memory for barriers, context and instruments

@@ -6,6 +6,7 @@
 
 namespace xstage::kernels {
 
+inline constexpr int gemm_threads = 384;    // one warpgroup of helpers, two that multiply
 inline constexpr int gemm_tile_rows = 128;  // two multiplying warpgroups, 64 rows each
 inline constexpr int gemm_tile_depth = 64;  // k-block: 64 bf16 are one 128-byte swizzle row
 inline constexpr int chunk_columns = 64;    // a staged chunk: 64 rows of 128 bytes, swizzled
