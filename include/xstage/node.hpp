@@ -4,6 +4,7 @@
 /// One experiment is `producers` CTAs on one source GPU, each storing `bytes` per burst to the destination GPU(s),
 /// `bursts` times, with a gap of at least `gap_us` between the end of one burst and the start of the next.
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,8 @@ namespace xstage {
 
 /// How a producer stores: 4, 8 or 16 bytes a thread, or bulk copies (cp.async.bulk) from shared memory by one thread.
 enum class StorePath { store4, store8, store16, bulk };
+/// In the order of the values.
+inline constexpr std::array<std::string_view, 4> store_path_names{"store4", "store8", "store16", "bulk"};
 /// isolated: each burst meets an empty X-Stage. train: `bursts` bursts after an empty start, each reported. periodic:
 /// steady state, in a window in which every producer runs. fixed_work: every producer makes exactly `bursts` bursts at
 /// its own pace and the window is the whole run, as in a kernel whose tiles are dealt out statically.

@@ -21,6 +21,9 @@ enum class AllReduceAlgorithm {
   two_shot,  // each tile has an owner, who adds up and sends the sum to all: 2/R of the volume, two latencies
 };
 
+/// Pauses between stores are computed from the drain rate: at a lower one their nanoseconds would not fit their field.
+inline constexpr double least_drain_gb_per_s = 0.1;
+
 struct Plan {
   // Stores. The X-Stage holds `outstanding_capacity` (Q) bytes of them; what a tile produces beyond that and beyond the
   // staging below stalls the warpgroups that multiply.

@@ -2,6 +2,7 @@
 
 from ._core import Attention as _CoreAttention
 from ._core import AttentionProblem, attention_heap_bytes, attention_row_range, make_attention_plan
+from ._operation import Operation
 from ._tensors import check_tensor
 
 
@@ -21,7 +22,7 @@ class _SymmetricMemory:
         }
 
 
-class Attention:
+class Attention(Operation):
     """softmax(scale * query @ key.T) @ value of a rank's own heads, in one kernel that stores every row where it goes.
 
     The problem, as keywords, the same on every rank: rows (of queries in a sequence) and heads, and where they are not
@@ -38,10 +39,11 @@ class Attention:
     collective: every rank makes the same ones in the same order. `plan` is an AttentionPlan, or None for the rule.
     """
 
+    _core_class = _CoreAttention
+
     def __init__(self, heap, rank, *, time_out_ms=10_000, plan=None, **problem):
         problem = AttentionProblem(**problem)
-        self._core = _CoreAttention(heap, rank, problem, time_out_ms, plan)
-        self.device = heap.device(rank)
+        super().__init__(heap, rank, problem, time_out_ms=time_out_ms, plan=plan)
         self.destination = problem.destination
         self.dtype = problem.dtype
         self._result = None  # of the heap, made when it is first asked for
@@ -66,16 +68,6 @@ class Attention:
     def make_plan(world, multiprocessors, **problem):
         """The plan of the rule, for a GPU with so many multiprocessors. Needs no GPU."""
         return make_attention_plan(AttentionProblem(**problem), world, multiprocessors)
-
-    @property
-    def plan(self):
-        """A copy of the plan, with everything filled in."""
-        return self._core.plan
-
-    @property
-    def issuers(self):
-        """CTAs of a launch."""
-        return self._core.issuers
 
     def _torch_dtype(self):
         import torch  # here, so that problems can be looked at where there is no PyTorch
@@ -151,12 +143,3 @@ class Attention:
             if words.data_ptr() != address:
                 raise RuntimeError(f"PyTorch copied the result at {address:#x} instead of viewing it")
             return words.view(dtype)
-
-    def check(self):
-        """RuntimeError if a wait of this rank has expired: who waited where, for whom. Does not wait for the GPU."""
-        self._core.check()
-
-    @staticmethod
-    def reset(ranks):
-        """After an expiry: waits for the GPUs, then makes the operation of all ranks usable again."""
-        _CoreAttention.reset([rank._core for rank in ranks])

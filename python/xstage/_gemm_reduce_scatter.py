@@ -2,10 +2,11 @@
 
 from ._core import GemmReduceScatter as _CoreGemmReduceScatter
 from ._core import row_range
+from ._operation import Operation
 from ._tensors import check_tensor
 
 
-class GemmReduceScatter:
+class GemmReduceScatter(Operation):
     """out = this rank's rows of the sum over ranks of a @ b.T, in one kernel.
 
     Of the whole problem: m rows, n columns, depth k. On each of R ranks: a [m, k / R], b [n, k / R], out [rows, n] with
@@ -13,9 +14,10 @@ class GemmReduceScatter:
     ones in the same order. k must be a multiple of 8 R, n of 8.
     """
 
+    _core_class = _CoreGemmReduceScatter
+
     def __init__(self, heap, rank, m, n, k, *, time_out_ms=10_000, plan=None):
-        self._core = _CoreGemmReduceScatter(heap, rank, m, n, k, time_out_ms, plan)
-        self.device = heap.device(rank)
+        super().__init__(heap, rank, m, n, k, time_out_ms=time_out_ms, plan=plan)
         self.rows = row_range(m, rank, heap.world)[1]
         self._a_shape = (m, k // heap.world)
         self._b_shape = (n, k // heap.world)
@@ -41,12 +43,3 @@ class GemmReduceScatter:
         stream = torch.cuda.current_stream(self.device).cuda_stream
         self._core.launch(a.data_ptr(), b.data_ptr(), out.data_ptr(), stream)
         return out
-
-    def check(self):
-        """RuntimeError if a wait of this rank has expired: who waited where, for whom. Does not wait for the GPU."""
-        self._core.check()
-
-    @staticmethod
-    def reset(ranks):
-        """After an expiry: waits for the GPUs, then makes the operation of all ranks usable again."""
-        _CoreGemmReduceScatter.reset([rank._core for rank in ranks])

@@ -16,10 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "attention/problem.hpp"
 #include "binding.hpp"
+#include "plan_binding.hpp"
 #include "xstage/attention.hpp"
 #include "xstage/error.hpp"
-#include "xstage/node.hpp"
 #include "xstage/symmetric_heap.hpp"
 
 namespace nb = nanobind;
@@ -126,24 +127,9 @@ void bind_problem(nb::module_& module) {
 }
 
 void bind_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "AttentionPlan", "The numbers that a kernel is launched with; see xstage/attention.hpp.")
-      .def(
-          "__init__",
-          [](Plan* self, int issuers, int split, int store_interval_ns, const std::string& store_path) {
-            Plan plan;
-            plan.issuers = issuers;
-            plan.split = split;
-            plan.store_interval_ns = store_interval_ns;
-            plan.store_path = xstage::parse_name<xstage::StorePath>(store_path);
-            new (self) Plan{plan};
-          },
-          nb::kw_only(), "issuers"_a = 0, "split"_a = -1, "store_interval_ns"_a = -1, "store_path"_a = "bulk")
-      .def_rw("issuers", &Plan::issuers)
-      .def_rw("split", &Plan::split)
-      .def_rw("store_interval_ns", &Plan::store_interval_ns)
-      .def_prop_rw(
-          "store_path", [](const Plan& plan) { return std::string(xstage::name_of(plan.store_path)); },
-          [](Plan& plan, const std::string& name) { plan.store_path = xstage::parse_name<xstage::StorePath>(name); });
+  nb::class_<Plan> plan(module, "AttentionPlan",
+                        "The numbers that a kernel is launched with; see xstage/attention.hpp.");
+  binding::bind_plan_fields(plan, xstage::attention::plan_fields());
   module.def("make_attention_plan", &xstage::attention::make_plan, "problem"_a, "world"_a, "multiprocessors"_a);
   module.def("attention_heap_bytes", &xstage::attention::heap_bytes, "problem"_a, "world"_a,
              "Bytes of each rank's heap that one Attention takes.");

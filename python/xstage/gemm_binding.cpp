@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "binding.hpp"
+#include "gemm/layout.hpp"
+#include "plan_binding.hpp"
 #include "xstage/gemm.hpp"
 #include "xstage/symmetric_heap.hpp"
 
@@ -58,6 +60,8 @@ class GemmReduceScatter {
   }
 
   void check() const { gemm_.check(); }
+  [[nodiscard]] const Plan& plan() const { return gemm_.plan(); }
+  [[nodiscard]] int issuers() const { return gemm_.issuers(); }
 
   static void reset(const std::vector<GemmReduceScatter*>& ranks) {
     binding::require_no_none(ranks);
@@ -73,18 +77,8 @@ class GemmReduceScatter {
 };
 
 void bind_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "Plan", "The numbers that a kernel is launched with; see include/xstage/plan.hpp.")
-      .def_rw("window", &Plan::window)
-      .def_rw("staging_chunks", &Plan::staging_chunks)
-      .def_rw("staging_over_ring", &Plan::staging_over_ring)
-      .def_rw("stage_blocks", &Plan::stage_blocks)
-      .def_rw("push_warps", &Plan::push_warps)
-      .def_rw("tile_columns", &Plan::tile_columns)
-      .def_rw("cluster_rows", &Plan::cluster_rows)
-      .def_rw("cluster_columns", &Plan::cluster_columns)
-      .def_rw("stages", &Plan::stages)
-      .def_rw("issuers", &Plan::issuers)
-      .def_rw("group_rows", &Plan::group_rows);
+  nb::class_<Plan> plan(module, "Plan", "The numbers that a kernel is launched with; see include/xstage/plan.hpp.");
+  binding::bind_plan_fields(plan, xstage::gemm::plan_fields());
   module.def("make_plan", &make_plan, "m"_a, "n"_a, "k"_a, "world"_a, "multiprocessors"_a,
              "Plan of gemm_reduce_scatter; m, n, k are of the whole problem.");
   module.def(
@@ -114,6 +108,8 @@ void bind_operation(nb::module_& module) {
            nb::keep_alive<1, 2>())
       .def("launch", &GemmReduceScatter::launch, "a_pointer"_a, "b_pointer"_a, "output_pointer"_a, "stream_pointer"_a,
            Released())
+      .def_prop_ro("plan", &GemmReduceScatter::plan, nb::rv_policy::copy)
+      .def_prop_ro("issuers", &GemmReduceScatter::issuers)
       .def("check", &GemmReduceScatter::check)
       .def_static("reset", &GemmReduceScatter::reset, "ranks"_a, Released());
 }

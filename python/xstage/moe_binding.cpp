@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "binding.hpp"
+#include "moe/problem.hpp"
 #include "node/cuda/device_memory.hpp"
-#include "xstage/error.hpp"
+#include "plan_binding.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/symmetric_heap.hpp"
 
@@ -23,27 +24,10 @@ using namespace nanobind::literals;  // "name"_a
 namespace {
 
 namespace binding = xstage::binding;
-using xstage::InputError;
 using xstage::MoeLayer;
 using xstage::PeerAccessHeap;
-using xstage::moe::Combine;
 using xstage::moe::Plan;
 using xstage::moe::Problem;
-
-constexpr const char* partial_sums = "partial_sums";
-constexpr const char* rows = "rows";
-
-Combine parse_combine(const std::string& name) {
-  if (name == partial_sums) {
-    return Combine::partial_sums;
-  }
-  if (name == rows) {
-    return Combine::rows;
-  }
-  throw InputError("combine is '" + name + "': it must be one of '" + partial_sums + "', '" + rows + "'");
-}
-
-std::string combine_of(const Plan& plan) { return plan.combine == Combine::rows ? rows : partial_sums; }
 
 MoeLayer make(PeerAccessHeap& heap, int rank, const Problem& problem, std::int64_t time_out_ms,
               const std::optional<Plan>& plan) {
@@ -103,19 +87,8 @@ void bind_problem(nb::module_& module) {
 }
 
 void bind_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "MoePlan", "The numbers that kernels are launched with; see xstage/moe.hpp.")
-      .def(
-          "__init__",
-          [](Plan* self, int issuers, const std::string& combine) {
-            Plan plan;
-            plan.issuers = issuers;
-            plan.combine = parse_combine(combine);
-            new (self) Plan{plan};
-          },
-          nb::kw_only(), "issuers"_a = 0, "combine"_a = partial_sums)
-      .def_rw("issuers", &Plan::issuers)
-      .def_prop_rw("combine", &combine_of,
-                   [](Plan& plan, const std::string& name) { plan.combine = parse_combine(name); });
+  nb::class_<Plan> plan(module, "MoePlan", "The numbers that kernels are launched with; see xstage/moe.hpp.");
+  binding::bind_plan_fields(plan, xstage::moe::plan_fields());
   module.def("make_moe_plan", &xstage::moe::make_plan, "problem"_a, "world"_a, "multiprocessors"_a);
 }
 

@@ -4,15 +4,12 @@
 #include <string_view>
 
 #include "all_to_all/problem.hpp"
-#include "kernels/collective/call_parameters.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::all_to_all {
 
 namespace {
 
-constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_blocks);
-constexpr int most_shared_bytes = 224 * 1024;
 constexpr int stage_alignment = 128;  // of a tensor store's source
 constexpr int greatest_box = 256;     // extent of a tensor store in each direction
 
@@ -70,8 +67,6 @@ int choose_chunk_bytes(const Problem& problem, const Plan& plan, int world, int 
 }
 
 void check_ring(const Problem& problem, const Plan& plan, int world) {
-  check_field(plan.stages > stores_under_way && plan.stages <= most_stages, "stages", plan.stages,
-              fmt::format("it must be between {} and {}, or 0 for the rule", stores_under_way + 1, most_stages));
   const int bytes = plan.stages * stage_bytes(problem, plan, world);
   check_field(bytes <= most_shared_bytes, "stages * chunk_bytes", bytes,
               fmt::format("it must be at most the {} bytes of shared memory", most_shared_bytes));
@@ -96,29 +91,26 @@ int choose_peer_issuers(int issuers, int world) {
 }
 
 void check_issuers(const Plan& plan, int world, int multiprocessors) {
-  check_field(plan.issuers >= 1 && plan.issuers <= most_issuers, "issuers", plan.issuers,
-              fmt::format("it must be between 1 and {}, or 0 for the rule", most_issuers));
   check_field(plan.issuers <= multiprocessors, "issuers", plan.issuers,
               fmt::format("there may be no more CTAs than the {} multiprocessors", multiprocessors));
   if (world == 1) {
     check_field(plan.peer_issuers == 0, "peer_issuers", plan.peer_issuers, "one rank has no peers: it must be 0");
   } else {
-    check_field(plan.peer_issuers >= 1 && plan.peer_issuers <= plan.issuers, "peer_issuers", plan.peer_issuers,
-                fmt::format("it must be between 1 and the {} CTAs, or 0 for the rule", plan.issuers));
+    check_field(plan.peer_issuers <= plan.issuers, "peer_issuers", plan.peer_issuers,
+                fmt::format("it must be at most the {} CTAs, or 0 for the rule", plan.issuers));
   }
 }
 
 }  // namespace
 
 Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors) {
+  fields::check(plan_fields(), plan, "plan");
   Plan complete = plan;
   if (complete.chunk_bytes == 0) {
     complete.chunk_bytes = choose_chunk_bytes(problem, complete, world, multiprocessors);
   }
-  check_field(complete.chunk_bytes >= head_bytes(problem) && complete.chunk_bytes <= most_shared_bytes, "chunk_bytes",
-              complete.chunk_bytes,
-              fmt::format("it must be between the {} bytes of a head and {}, or 0 for the rule", head_bytes(problem),
-                          most_shared_bytes));
+  check_field(complete.chunk_bytes >= head_bytes(problem), "chunk_bytes", complete.chunk_bytes,
+              fmt::format("it must be at least the {} bytes of a head, or 0 for the rule", head_bytes(problem)));
   if (complete.stages == 0) {
     complete.stages = usual_stages;
   }

@@ -67,9 +67,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("rows", problem.rows);
   state("heads", problem.heads);
   state("head_dim", problem.head_dim);
-  state("issuers", plan.issuers);
-  state("peer_issuers", plan.peer_issuers);
-  return text;
+  return text + fields::statement(plan_fields(), plan);
 }
 
 std::size_t result_bytes(const Problem& problem, int rank, int world) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/fields.hpp"
+#include "kernels/collective/call_parameters.hpp"
 #include "schedule/all_to_all_schedule.hpp"
 #include "xstage/all_to_all.hpp"
 
@@ -12,8 +14,15 @@ namespace xstage::all_to_all {
 
 inline constexpr int element_bytes = 2;
 inline constexpr int most_stages = 16;
+inline constexpr int most_shared_bytes = 224 * 1024;
 /// Chunks that a CTA stores at once; while they leave, the others are loaded.
 inline constexpr int stores_under_way = 2;
+
+/// Each CTA has an epoch in the signal pad.
+inline constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_blocks);
+
+/// Every field of a plan, in the order of its members.
+[[nodiscard]] fields::Table<Plan> plan_fields();
 
 /// What all ranks must agree on, in words.
 [[nodiscard]] std::string statement(const Problem& problem, const Plan& plan);

@@ -5,14 +5,11 @@
 #include <string_view>
 
 #include "attention/problem.hpp"
-#include "kernels/collective/call_parameters.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::attention {
 
 namespace {
-
-constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_blocks);
 
 void check_field(bool holds, std::string_view name, int value, std::string_view rule) {
   if (!holds) {
@@ -41,16 +38,7 @@ int choose_store_interval(const Plan& plan) {
 }
 
 void check_choices(const Problem& problem, const Plan& plan) {
-  if (plan.store_path != StorePath::store16 && plan.store_path != StorePath::bulk) {
-    throw InputError(fmt::format("plan: store_path is {}: it must be {} or {}", name_of(plan.store_path),
-                                 name_of(StorePath::store16), name_of(StorePath::bulk)));
-  }
-  if (!(plan.drain_gb_per_s > 0)) {
-    throw InputError(fmt::format("plan: drain_gb_per_s is {}: it must be above zero", plan.drain_gb_per_s));
-  }
-  check_field(plan.store_interval_ns >= -1, "store_interval_ns", plan.store_interval_ns,
-              "it must be 0 or more, or -1 for the rule");
-  check_field(plan.split >= -1 && plan.split <= 1, "split", plan.split, "it must be 0 or 1, or -1 for the rule");
+  fields::check(plan_fields(), plan, "plan");
   check_field(plan.split != 1 || !problem.causal, "split", plan.split,
               "causal attention needs 0, since its CTAs draw their tiles one by one");
 }
@@ -63,9 +51,6 @@ int choose_issuers(const Problem& problem, int split, int world, int multiproces
 }
 
 void check_issuers(const Plan& plan, int multiprocessors) {
-  check_field(plan.issuers >= 1, "issuers", plan.issuers, "there must be one, or 0 for the rule");
-  check_field(plan.issuers <= most_issuers, "issuers", plan.issuers,
-              fmt::format("it must be at most {}, as the signal pad has no more epochs", most_issuers));
   check_field(plan.issuers <= multiprocessors, "issuers", plan.issuers,
               fmt::format("there may be no more CTAs than the {} multiprocessors, or the last ones never start while "
                           "the others wait",

@@ -149,11 +149,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("element", name_of(problem.element));
   state("scale", problem.scale);
   state("destination", name_of(problem.destination));
-  state("store_path", name_of(plan.store_path));
-  state("issuers", plan.issuers);
-  state("split", plan.split);
-  state("store_interval_ns", plan.store_interval_ns);
-  return text;
+  return text + fields::statement(plan_fields(), plan);
 }
 
 }  // namespace xstage::attention

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/fields.hpp"
+#include "kernels/collective/call_parameters.hpp"
 #include "schedule/attention_schedule.hpp"
 #include "xstage/attention.hpp"
 
@@ -13,6 +15,12 @@ inline constexpr int tile_rows = 192;
 inline constexpr int block_keys = 128;
 /// Rows of one arrival counter, and of one store.
 inline constexpr int slab_rows = 64;
+
+/// Each CTA has an epoch in the signal pad.
+inline constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_blocks);
+
+/// Every field of a plan, in the order of its members.
+[[nodiscard]] fields::Table<Plan> plan_fields();
 
 /// What all ranks must agree on, in words.
 [[nodiscard]] std::string statement(const Problem& problem, const Plan& plan);

@@ -3,141 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <span>
 #include <variant>
 
+#include "all_to_all/problem.hpp"
 #include "attention/problem.hpp"
+#include "base/fields.hpp"
 #include "files/csv.hpp"
 #include "gemm/layout.hpp"
+#include "moe/problem.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
 
 namespace {
 
-/// Where a field's value lies. No plan has members of all these types.
-template <typename Values>
-using Place = std::variant<int Values::*, double Values::*, GatherPath Values::*, AllReduceAlgorithm Values::*,
-                           StorePath Values::*>;
-
-template <typename Values>
-struct Field {
-  std::string_view name;
-  Place<Values> place;
-};
-
-constexpr Field<Plan> gemm_fields[] = {{"window", &Plan::window},
-                                       {"store_rows", &Plan::store_rows},
-                                       {"store_interval_ns", &Plan::store_interval_ns},
-                                       {"push_interval_ns", &Plan::push_interval_ns},
-                                       {"push_warps", &Plan::push_warps},
-                                       {"staging_chunks", &Plan::staging_chunks},
-                                       {"staging_over_ring", &Plan::staging_over_ring},
-                                       {"stage_blocks", &Plan::stage_blocks},
-                                       {"tile_columns", &Plan::tile_columns},
-                                       {"cluster_rows", &Plan::cluster_rows},
-                                       {"cluster_columns", &Plan::cluster_columns},
-                                       {"stages", &Plan::stages},
-                                       {"issuers", &Plan::issuers},
-                                       {"group_rows", &Plan::group_rows},
-                                       {"chunk_rows", &Plan::chunk_rows},
-                                       {"chunk_depth", &Plan::chunk_depth},
-                                       {"drain_gb_per_s", &Plan::drain_gb_per_s},
-                                       {"gather", &Plan::gather},
-                                       {"all_reduce", &Plan::all_reduce}};
-
-constexpr Field<attention::Plan> attention_fields[] = {{"issuers", &attention::Plan::issuers},
-                                                       {"split", &attention::Plan::split},
-                                                       {"store_interval_ns", &attention::Plan::store_interval_ns},
-                                                       {"drain_gb_per_s", &attention::Plan::drain_gb_per_s},
-                                                       {"store_path", &attention::Plan::store_path}};
-/// So many of them, the first ones, say how attention is computed; the others are about stores to peers.
-constexpr std::size_t fields_of_computing = 2;
-
 /// No list on a command line is longer.
 constexpr std::size_t most_parts = 1000;
-
-// ---- Values ---------------------------------------------------------------------------------------------------------
-
-template <typename Value>
-struct Word {
-  std::string_view text;
-  Value value;
-};
-
-constexpr std::array<Word<GatherPath>, 2> words_for(GatherPath /*type*/) {
-  return {{{"push", GatherPath::push}, {"copy_engine", GatherPath::copy_engine}}};
-}
-
-constexpr std::array<Word<AllReduceAlgorithm>, 2> words_for(AllReduceAlgorithm /*type*/) {
-  return {{{"one_shot", AllReduceAlgorithm::one_shot}, {"two_shot", AllReduceAlgorithm::two_shot}}};
-}
-
-constexpr std::array<Word<StorePath>, 2> words_for(StorePath /*type*/) {
-  return {{{"bulk", StorePath::bulk}, {"store16", StorePath::store16}}};
-}
-
-template <typename Number>
-bool read_number(std::string_view text, Number& value) {
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stopped == end;
-}
-
-/// Each of these: empty, or the rule that the text breaks.
-std::string read(std::string_view text, int& value) {
-  return read_number(text, value) ? "" : "the value must be a whole number of 32 bits";
-}
-
-std::string read(std::string_view text, double& value) {
-  return read_number(text, value) && std::isfinite(value) ? "" : "the value must be a finite number";
-}
-
-template <typename Value>
-std::string read(std::string_view text, Value& value) {
-  std::string known;
-  for (const auto& word : words_for(value)) {
-    if (word.text == text) {
-      value = word.value;
-      return "";
-    }
-    known += fmt::format("{}{}", known.empty() ? "" : " or ", word.text);
-  }
-  return fmt::format("the value must be {}", known);
-}
-
-Json value_json(int value) { return value; }
-Json value_json(double value) { return number(value); }
-
-template <typename Value>
-Json value_json(Value value) {
-  constexpr auto words = words_for(Value{});
-  return std::find_if(words.begin(), words.end(), [&](const auto& word) { return word.value == value; })->text;
-}
-
-// ---- Fields ---------------------------------------------------------------------------------------------------------
-
-template <typename Values>
-using Fields = std::span<const Field<Values>>;
-
-template <typename Values>
-std::string names_of(Fields<Values> fields) {
-  std::string names;
-  for (const Field<Values>& field : fields) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", field.name);
-  }
-  return names;
-}
-
-template <typename Values>
-const Field<Values>* find_field(Fields<Values> fields, std::string_view name) {
-  const auto found =
-      std::find_if(fields.begin(), fields.end(), [&](const Field<Values>& field) { return field.name == name; });
-  return found == fields.end() ? nullptr : &*found;
-}
 
 template <typename Values>
 bool names_field(const PlanOverrides<Values>& overrides, std::string_view name) {
@@ -146,9 +27,9 @@ bool names_field(const PlanOverrides<Values>& overrides, std::string_view name) 
 
 /// One KEY=VALUE, into `overrides`. Empty, or what is wrong with it.
 template <typename Values>
-std::string add_part(Fields<Values> fields, std::string_view part, PlanOverrides<Values>& overrides) {
+std::string add_part(fields::Table<Values> table, std::string_view part, PlanOverrides<Values>& overrides) {
   const std::size_t equals = part.find('=');
-  const Field<Values>* field = find_field(fields, part.substr(0, equals));
+  const fields::Field<Values>* field = fields::find(table, part.substr(0, equals));
   if (field == nullptr) {
     return "there is no such field";
   }
@@ -159,80 +40,55 @@ std::string add_part(Fields<Values> fields, std::string_view part, PlanOverrides
     return fmt::format("the value is missing ({}=VALUE)", field->name);
   }
   overrides.named.push_back(field->name);
-  return std::visit([&](auto member) { return read(part.substr(equals + 1), overrides.values.*member); }, field->place);
+  return fields::read(*field, part.substr(equals + 1), overrides.values);
 }
 
 template <typename Values>
-PlanOverrides<Values> parse(Fields<Values> fields, std::string_view text) {
+PlanOverrides<Values> parse(fields::Table<Values> table, std::string_view text) {
   PlanOverrides<Values> overrides;
   for (const std::string_view part : files::split(text, ',', most_parts)) {
-    const std::string complaint = add_part(fields, part, overrides);
+    const std::string complaint = add_part(table, part, overrides);
     if (!complaint.empty()) {
-      throw InputError(fmt::format("'{}': {}; the fields are {}", part, complaint, names_of(fields)));
+      throw InputError(fmt::format("'{}': {}; the fields are {}", part, complaint, fields::names(table)));
     }
   }
   return overrides;
 }
 
-/// Those of `fields` that are named.
-template <typename Values>
-void set_named(Fields<Values> fields, const PlanOverrides<Values>& overrides, Values& plan) {
-  for (const Field<Values>& field : fields) {
-    if (names_field(overrides, field.name)) {
-      std::visit([&](auto member) { plan.*member = overrides.values.*member; }, field.place);
+/// The fields that are named, as far as `counts` has them.
+template <typename Values, typename Counts>
+void set_named(fields::Table<Values> table, const PlanOverrides<Values>& overrides, Values& plan, Counts&& counts) {
+  for (const std::string_view name : overrides.named) {
+    if (counts(name)) {
+      fields::copy(*fields::find(table, name), overrides.values, plan);
     }
   }
 }
 
+Json value_json(const fields::Value& value) {
+  const auto* real = std::get_if<double>(&value);
+  return real != nullptr ? number(*real) : std::visit([](const auto& typed) { return Json(typed); }, value);
+}
+
 template <typename Values>
-Json named_json(Fields<Values> fields, const PlanOverrides<Values>& overrides) {
+Json named_json(fields::Table<Values> table, const PlanOverrides<Values>& overrides) {
   Json json = Json::object();
   for (const std::string_view name : overrides.named) {
-    json[std::string(name)] =
-        std::visit([&](auto member) { return value_json(overrides.values.*member); }, find_field(fields, name)->place);
+    json[std::string(name)] = value_json(fields::value_of(*fields::find(table, name), overrides.values));
+  }
+  return json;
+}
+
+template <typename Values>
+Json all_json(fields::Table<Values> table, const Values& plan) {
+  Json json = Json::object();
+  for (const fields::Field<Values>& field : table) {
+    json[std::string(field.name)] = value_json(fields::value_of(field, plan));
   }
   return json;
 }
 
 // ---- Plans ----------------------------------------------------------------------------------------------------------
-
-/// Pauses between stores are computed from the rate: at a lower one their nanoseconds would not fit their field.
-constexpr double least_drain_gb_per_s = 0.1;
-
-void check_drain(double drain_gb_per_s) {
-  if (drain_gb_per_s > 0 && drain_gb_per_s < least_drain_gb_per_s) {
-    throw InputError(
-        fmt::format("plan: drain_gb_per_s is {}: it must be at least {}", drain_gb_per_s, least_drain_gb_per_s));
-  }
-}
-
-/// What gemm::complete_plan multiplies and divides by before it looks at it, or does not look at.
-void check_before_completing(const Plan& plan) {
-  for (const int extent : {plan.cluster_rows, plan.cluster_columns}) {
-    if (extent < 1 || extent > 2) {
-      throw InputError(fmt::format("plan: cluster_rows x cluster_columns is {} x {}: a cluster has one or two CTAs",
-                                   plan.cluster_rows, plan.cluster_columns));
-    }
-  }
-  if (plan.chunk_rows < 1) {
-    throw InputError(fmt::format("plan: chunk_rows is {}: it must be a multiple of 128", plan.chunk_rows));
-  }
-  if (plan.staging_over_ring < -1 || plan.staging_over_ring > 1) {
-    throw InputError(
-        fmt::format("plan: staging_over_ring is {}: it must be 0 or 1, or -1 for the rule", plan.staging_over_ring));
-  }
-}
-
-/// What gemm::complete_plan fills in, whatever the rule has chosen before it.
-void open_completed_fields(Plan& plan) {
-  plan.store_interval_ns = -1;
-  plan.push_interval_ns = -1;
-  plan.staging_over_ring = -1;
-  plan.stage_blocks = 0;
-  plan.stages = 0;
-  plan.issuers = 0;
-  plan.push_warps = 0;
-}
 
 /// What the rule has chosen to suit a choice that is another one now, and would break a rule or waste memory.
 void adapt_choices(const gemm::Problem& problem, const GemmPlanOverrides& overrides, const Plan& picked, Plan& plan) {
@@ -254,15 +110,13 @@ void adapt_choices(const gemm::Problem& problem, const GemmPlanOverrides& overri
 
 }  // namespace
 
-std::string gemm_plan_fields() { return names_of(Fields<Plan>(gemm_fields)); }
+std::string gemm_plan_fields() { return fields::names(gemm::plan_fields()); }
 
-std::string attention_plan_fields() { return names_of(Fields<attention::Plan>(attention_fields)); }
+std::string attention_plan_fields() { return fields::names(attention::plan_fields()); }
 
-GemmPlanOverrides parse_gemm_plan(std::string_view text) { return parse(Fields<Plan>(gemm_fields), text); }
+GemmPlanOverrides parse_gemm_plan(std::string_view text) { return parse(gemm::plan_fields(), text); }
 
-AttentionPlanOverrides parse_attention_plan(std::string_view text) {
-  return parse(Fields<attention::Plan>(attention_fields), text);
-}
+AttentionPlanOverrides parse_attention_plan(std::string_view text) { return parse(attention::plan_fields(), text); }
 
 Plan choose_plan(const gemm::Problem& problem, int world, int multiprocessors,
                  const std::optional<GemmPlanOverrides>& overrides) {
@@ -271,37 +125,44 @@ Plan choose_plan(const gemm::Problem& problem, int world, int multiprocessors,
     return picked;
   }
   Plan plan = picked;
-  open_completed_fields(plan);
-  set_named(Fields<Plan>(gemm_fields), *overrides, plan);
+  fields::leave_to_rules(gemm::plan_fields(), plan);
+  // These two the rule picks for the problem; what completes a plan would pick others.
+  plan.staging_chunks = picked.staging_chunks;
+  plan.chunk_depth = picked.chunk_depth;
+  set_named(gemm::plan_fields(), *overrides, plan, [](std::string_view) { return true; });
   adapt_choices(problem, *overrides, picked, plan);
-  check_drain(plan.drain_gb_per_s);
-  check_before_completing(plan);
   return gemm::complete_plan(problem, plan, world, multiprocessors);
 }
 
 attention::Plan choose_plan(const attention::Problem& problem, int world, int multiprocessors,
                             const std::optional<AttentionPlanOverrides>& overrides) {
-  const attention::Plan picked = attention::make_plan(problem, world, multiprocessors);
+  attention::Plan plan = attention::make_plan(problem, world, multiprocessors);
   if (!overrides) {
-    return picked;
+    return plan;
   }
-  attention::Plan plan = picked;
-  plan.issuers = 0;
-  plan.split = -1;
-  plan.store_interval_ns = -1;
-  const Fields<attention::Plan> fields(attention_fields);
+  fields::leave_to_rules(attention::plan_fields(), plan);
   const bool stores = problem.destination != attention::Destination::local;
-  set_named(stores ? fields : fields.first(fields_of_computing), *overrides, plan);
-  check_drain(plan.drain_gb_per_s);
+  set_named(attention::plan_fields(), *overrides, plan,
+            [stores](std::string_view name) { return stores || name == "issuers" || name == "split"; });
   return attention::complete_plan(problem, plan, world, multiprocessors);
 }
 
-Json plan_overrides_json(const GemmPlanOverrides& overrides) {
-  return named_json(Fields<Plan>(gemm_fields), overrides);
-}
+Json plan_overrides_json(const GemmPlanOverrides& overrides) { return named_json(gemm::plan_fields(), overrides); }
 
 Json plan_overrides_json(const AttentionPlanOverrides& overrides) {
-  return named_json(Fields<attention::Plan>(attention_fields), overrides);
+  return named_json(attention::plan_fields(), overrides);
 }
+
+Json plan_json(const Plan& plan) {
+  Json json = all_json(gemm::plan_fields(), plan);
+  json["cluster"] = fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns);  // as older files have it
+  return json;
+}
+
+Json plan_json(const attention::Plan& plan) { return all_json(attention::plan_fields(), plan); }
+
+Json plan_json(const all_to_all::Plan& plan) { return all_json(all_to_all::plan_fields(), plan); }
+
+Json plan_json(const moe::Plan& plan) { return all_json(moe::plan_fields(), plan); }
 
 }  // namespace xstage::bench

@@ -1,6 +1,6 @@
 #pragma once
-// `--plan KEY=VALUE,...` of `xstage bench`: fields of a plan that are set instead of what the rule picks. For whoever
-// tunes a kernel on his own node.
+// Plans on the command line and in result files. `--plan KEY=VALUE,...` of `xstage bench` sets fields of a plan instead
+// of what the rule picks, for whoever tunes a kernel on his own node.
 
 #include <optional>
 #include <string>
@@ -9,8 +9,10 @@
 
 #include "bench/plan_json.hpp"
 #include "bench/row_fields.hpp"
+#include "xstage/all_to_all.hpp"
 #include "xstage/attention.hpp"
 #include "xstage/gemm.hpp"
+#include "xstage/moe.hpp"
 #include "xstage/plan.hpp"
 
 namespace xstage::bench {
@@ -47,5 +49,11 @@ using AttentionPlanOverrides = PlanOverrides<attention::Plan>;
 /// The named fields as an object, for result files.
 [[nodiscard]] Json plan_overrides_json(const GemmPlanOverrides& overrides);
 [[nodiscard]] Json plan_overrides_json(const AttentionPlanOverrides& overrides);
+
+/// All fields of a plan as an object, for the rows of result files.
+[[nodiscard]] Json plan_json(const Plan& plan);
+[[nodiscard]] Json plan_json(const attention::Plan& plan);
+[[nodiscard]] Json plan_json(const all_to_all::Plan& plan);
+[[nodiscard]] Json plan_json(const moe::Plan& plan);
 
 }  // namespace xstage::bench

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.hpp"
+#include "kernels/collective/call_parameters.hpp"
 #include "kernels/gemm/gemm_layout.hpp"
 #include "schedule/gemm_schedule.hpp"
 #include "xstage/gemm.hpp"
@@ -70,6 +72,12 @@ struct Layout {
   /// Whether output `index` belongs to a region that stores to peers.
   [[nodiscard]] bool targets_remote(std::size_t index) const;
 };
+
+/// Each CTA has an epoch in the signal pad.
+inline constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_blocks);
+
+/// Every field of a plan, in the order of its members.
+[[nodiscard]] fields::Table<Plan> plan_fields();
 
 /// The plan with every field that was left to the rule filled in.
 [[nodiscard]] Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors);

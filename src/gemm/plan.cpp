@@ -49,54 +49,27 @@ void check_field(bool holds, const char* name, int value, const std::string& rul
   }
 }
 
-/// What the layout divides by.
+/// What the operation asks of tiles, and what holds between fields.
 void check_tiling(const Problem& problem, const Plan& plan) {
-  check_field(plan.tile_columns == 64 || plan.tile_columns == 128 || plan.tile_columns == 256, "tile_columns",
-              plan.tile_columns, "it must be 64, 128 or 256");
   check_field(!problem.gated || plan.tile_columns >= 128, "tile_columns", plan.tile_columns,
               "a gated epilogue needs 128 or 256");
   check_field(problem.operation != Operation::all_to_all || plan.tile_columns >= problem.head_dim, "tile_columns",
               plan.tile_columns, "a tile must hold whole heads");
-  if (plan.store_path != StorePath::bulk) {
-    throw InputError("plan: store_path must be bulk: tiles leave from shared memory by bulk stores only");
-  }
   const bool one_shot = problem.operation == Operation::all_reduce && plan.all_reduce == AllReduceAlgorithm::one_shot;
   if (one_shot && problem.fp32_partials) {
     throw InputError("plan: an all-reduce in one shot exchanges bf16: fp32 partial sums need two_shot");
   }
   check_field(!one_shot || plan.tile_columns < 256, "tile_columns", plan.tile_columns,
               "an all-reduce in one shot needs 64 or 128");
-  check_field(plan.staging_chunks >= 1 && plan.staging_chunks <= kernels::max_staging, "staging_chunks",
-              plan.staging_chunks, fmt::format("it must be between 1 and {}", kernels::max_staging));
   const int cluster = plan.cluster_rows * plan.cluster_columns;
-  check_field(plan.cluster_rows >= 1 && plan.cluster_columns >= 1 && cluster <= 2, "cluster_rows x cluster_columns",
-              cluster, "a cluster has one or two CTAs");
-  check_field(plan.stage_blocks >= 0 && plan.stage_blocks <= 2, "stage_blocks", plan.stage_blocks,
-              "it must be 0, 1 or 2");
-  check_field(plan.push_warps >= 0 && plan.push_warps <= 2, "push_warps", plan.push_warps, "it must be 0, 1 or 2");
-  check_field(plan.group_rows >= 1 && plan.group_rows <= 65536, "group_rows", plan.group_rows,
-              "it must be between 1 and 65536");
+  check_field(cluster <= 2, "cluster_rows x cluster_columns", cluster, "a cluster has one or two CTAs");
 }
 
-void check_plan(const Plan& plan, int multiprocessors) {
+void check_issuers(const Plan& plan, int multiprocessors) {
   const int cluster = plan.cluster_rows * plan.cluster_columns;
-  check_field(plan.issuers >= cluster && plan.issuers % cluster == 0, "issuers", plan.issuers,
-              "it must be a multiple of the cluster's CTAs");
-  check_field(plan.issuers <= std::min(multiprocessors, 512), "issuers", plan.issuers,
+  check_field(plan.issuers % cluster == 0, "issuers", plan.issuers, "it must be a multiple of the cluster's CTAs");
+  check_field(plan.issuers <= multiprocessors, "issuers", plan.issuers,
               "there may be no more CTAs than multiprocessors, or the last ones never start while the others wait");
-  check_field(plan.stages >= 2 && plan.stages <= kernels::max_stages, "stages", plan.stages,
-              fmt::format("it must be between 2 and {}", kernels::max_stages));
-  if (!(plan.drain_gb_per_s > 0)) {
-    throw InputError(fmt::format("plan: drain_gb_per_s is {}: it must be positive", plan.drain_gb_per_s));
-  }
-  check_field(plan.store_rows == 16 || plan.store_rows == 32 || plan.store_rows == 64, "store_rows", plan.store_rows,
-              "it must be 16, 32 or 64");
-  check_field(plan.window == 0 || plan.window == 1 || plan.window == 2 || plan.window == 4, "window", plan.window,
-              "it must be 0 (no limit), 1, 2 or 4");
-  check_field(plan.chunk_rows >= 1 && plan.chunk_rows % kernels::gemm_tile_rows == 0, "chunk_rows", plan.chunk_rows,
-              "it must be a multiple of 128");
-  check_field(plan.chunk_depth >= 1 && plan.chunk_depth % kernels::gemm_tile_depth == 0, "chunk_depth",
-              plan.chunk_depth, "it must be a multiple of 64");
 }
 
 /// Stores of all CTAs together keep to this share of the drain rate. At the full rate the X-Stage is always full and
@@ -310,7 +283,7 @@ void complete_chunks(const Problem& problem, Plan& plan, int world) {
   const std::int64_t most_rows =
       (shard + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows * kernels::gemm_tile_rows;
   plan.chunk_rows = static_cast<int>(std::min<std::int64_t>(plan.chunk_rows, most_rows));
-  if (problem.operation != Operation::all_gather || plan.gather != GatherPath::copy_engine || plan.chunk_depth < 1) {
+  if (problem.operation != Operation::all_gather || plan.gather != GatherPath::copy_engine) {
     return;
   }
   const int depth_chunks = (depth + plan.chunk_depth - 1) / plan.chunk_depth;
@@ -357,6 +330,7 @@ void complete_ring(const Problem& problem, Plan& plan, int world) {
   }
   if (plan.stages == 0) {
     plan.stages = stages_that_fit(problem, plan, world);
+    check_field(plan.stages >= 2, "stages", plan.stages, "beside staging and push there must be room for two");
   }
 }
 
@@ -373,7 +347,8 @@ int most_cluster_tiles(const Problem& problem, const Plan& plan, int world) {
 void complete_occupancy(const Problem& problem, Plan& plan, int world, int multiprocessors, int most_tiles) {
   const int cluster = plan.cluster_rows * plan.cluster_columns;
   if (plan.issuers == 0) {
-    plan.issuers = std::max(cluster, std::min(most_tiles * cluster, multiprocessors / cluster * cluster));
+    const int resident = std::min(multiprocessors, most_issuers) / cluster * cluster;
+    plan.issuers = std::max(cluster, std::min(most_tiles * cluster, resident));
   }
   const bool possible = may_stage_over_ring(problem, plan, world, most_tiles);
   check_field(plan.staging_over_ring < 1 || possible, "staging_over_ring", plan.staging_over_ring,
@@ -400,6 +375,7 @@ void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles
 }  // namespace
 
 Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors) {
+  fields::check(plan_fields(), plan, "plan");
   if (plan.staging_chunks == 0) {
     // A whole tile: a warpgroup then never waits for a store while it has something to multiply.
     plan.staging_chunks = plan.tile_columns / kernels::chunk_columns;
@@ -408,7 +384,7 @@ Plan complete_plan(const Problem& problem, Plan plan, int world, int multiproces
   complete_chunks(problem, plan, world);
   const int most_tiles = most_cluster_tiles(problem, plan, world);
   complete_occupancy(problem, plan, world, multiprocessors, most_tiles);
-  check_plan(plan, multiprocessors);
+  check_issuers(plan, multiprocessors);
   fill_store_interval(problem, plan, world);
   complete_push(problem, plan, world, most_tiles);
   fill_push_interval(problem, plan, world);

@@ -125,20 +125,13 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("activation", static_cast<int>(problem.activation));
   state("gated", problem.gated);
   state("fp32_partials", problem.fp32_partials);
-  state("tile_columns", plan.tile_columns);
-  state("cluster", fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns));
-  state("group_rows", plan.group_rows);
-  state("issuers", plan.issuers);
-  state("gather", static_cast<int>(plan.gather));
-  state("chunk", fmt::format("{}x{}", plan.chunk_rows, plan.chunk_depth));
-  state("all_reduce", static_cast<int>(plan.all_reduce));
   if (!problem.parts.empty()) {
     text += fmt::format(" head_dim={} norm_epsilon={}", problem.head_dim, problem.norm_epsilon);
   }
   for (const HeadPart& part : problem.parts) {
     text += fmt::format(" heads={}/{}/{}", part.heads, part.norm, part.rotary);
   }
-  return text;
+  return text + fields::statement(plan_fields(), plan);
 }
 
 }  // namespace xstage::gemm

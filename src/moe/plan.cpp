@@ -14,21 +14,12 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
 
 Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors) {
   check_problem(problem, world);
-  if (plan.schedule != Schedule::unfused) {
-    throw InputError(fmt::format("plan: schedule is {}: it must be {}, unfused", static_cast<int>(plan.schedule),
-                                 static_cast<int>(Schedule::unfused)));
-  }
-  if (plan.combine != Combine::partial_sums && plan.combine != Combine::rows) {
-    throw InputError(fmt::format("plan: combine is {}: it must be {}, partial_sums, or {}, rows",
-                                 static_cast<int>(plan.combine), static_cast<int>(Combine::partial_sums),
-                                 static_cast<int>(Combine::rows)));
-  }
+  fields::check(plan_fields(), plan, "plan");
   // Kernels that wait for peers are resident as a whole, one CTA on a multiprocessor.
   const int most = std::min(multiprocessors, static_cast<int>(kernels::CallPad::most_blocks));
-  if (plan.issuers < 0 || plan.issuers > most) {
-    throw InputError(fmt::format(
-        "plan: issuers is {}: it must be between 1 and {} on a GPU of {} multiprocessors, or 0 for all of them",
-        plan.issuers, most, multiprocessors));
+  if (plan.issuers > multiprocessors) {
+    throw InputError(fmt::format("plan: issuers is {}: it must be at most the {} multiprocessors, or 0 for the rule",
+                                 plan.issuers, multiprocessors));
   }
   Plan complete = plan;
   complete.issuers = plan.issuers == 0 ? most : plan.issuers;

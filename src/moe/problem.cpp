@@ -110,10 +110,7 @@ std::string statement(const Problem& problem, const Plan& plan) {
   state("top_k", problem.top_k);
   state("most_tokens", problem.most_tokens);
   state("clamp", problem.clamp);
-  state("schedule", plan.schedule == Schedule::unfused ? "unfused" : "unknown");
-  state("issuers", plan.issuers);
-  state("combine", plan.combine == Combine::rows ? "rows" : "partial_sums");
-  return text;
+  return text + fields::statement(plan_fields(), plan);
 }
 
 double flops(const Problem& problem, std::int64_t choices) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/fields.hpp"
 #include "xstage/moe.hpp"
 
 namespace xstage::moe {
@@ -13,6 +14,9 @@ inline constexpr int most_experts_per_rank = 256;
 /// The rows of an expert begin at a multiple of this in the rows of all of a rank's experts: no tile of 64 or 128 rows
 /// belongs to two of them.
 inline constexpr std::int64_t group_alignment = 128;
+
+/// Every field of a plan, in the order of its members.
+[[nodiscard]] fields::Table<Plan> plan_fields();
 
 /// The plan with everything filled in that it leaves open. Throws InputError if it breaks a rule.
 [[nodiscard]] Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors);

@@ -23,7 +23,7 @@ struct Names;
 template <>
 struct Names<StorePath> {
   static constexpr std::string_view what = "store path";
-  static constexpr std::array<std::string_view, 4> list{"store4", "store8", "store16", "bulk"};
+  static constexpr auto list = store_path_names;
 };
 template <>
 struct Names<BurstMode> {

@@ -37,10 +37,7 @@ Elements expected_result(const Case& which, const std::vector<Elements>& inputs,
 
 // ---- cases
 
-std::string Case::text() const {
-  return fmt::format("{} on {} ranks, transfer {}, {} stages of {} bytes", all_to_all::statement(problem, plan), ranks,
-                     static_cast<int>(plan.transfer), plan.stages, plan.chunk_bytes);
-}
+std::string Case::text() const { return fmt::format("{} on {} ranks", all_to_all::statement(problem, plan), ranks); }
 
 std::size_t Case::input_elements() const {
   return static_cast<std::size_t>(problem.sequences * problem.rows * heads_each() * problem.head_dim);

@@ -103,9 +103,7 @@ int Random::between(int least, int most) {
 // -----------------------------------------------------------------------------------------------------------
 
 std::string Case::text() const {
-  return fmt::format("{} on {} ranks, staging={} window={} store_rows={} stages={} group_rows={}",
-                     gemm::statement(cell.problem, plan), cell.ranks, plan.staging_chunks, plan.window, plan.store_rows,
-                     plan.stages, plan.group_rows);
+  return fmt::format("{} on {} ranks", gemm::statement(cell.problem, plan), cell.ranks);
 }
 
 Case make_case(const gemm::Problem& problem, int ranks, const Plan& plan) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,6 +72,8 @@ struct FusedOperation {
   }
   [[nodiscard]] std::string name() const;
 };
+/// GoogleTest prints parameters with it.
+inline std::ostream& operator<<(std::ostream& out, const FusedOperation& fused) { return out << fused.name(); }
 inline constexpr FusedOperation fused_operations[] = {{gemm::Operation::reduce_scatter},
                                                       {gemm::Operation::all_gather},
                                                       {gemm::Operation::all_reduce, AllReduceAlgorithm::two_shot},

@@ -105,6 +105,17 @@ def test_plan_without_gpu():
     plan = xstage.make_plan(4096, 8192, 8192, WORLD, 132)
     assert plan.tile_columns in (64, 128, 256) and 1 <= plan.issuers <= 132
     assert xstage.heap_bytes(4096, 8192, 8192, WORLD, plan) >= 2048 * 8192 * 2  # a slot for the partial rows of the peer
+    assert plan.gather == "push" and f" tile_columns={plan.tile_columns} " in repr(plan)
+    plan = xstage.Plan(tile_columns=128, window=4, drain_gb_per_s=300, all_reduce="one_shot")
+    assert (plan.tile_columns, plan.window, plan.drain_gb_per_s, plan.all_reduce) == (128, 4, 300.0, "one_shot")
+    assert (plan.stages, plan.store_interval_ns, plan.store_path) == (0, -1, "bulk")  # left to the rule
+    plan.tile_columns = 96
+    tiles = "tile_columns is 96: it must be 64, 128 or 256"
+    error_of(ValueError, lambda: xstage.heap_bytes(4096, 8192, 8192, WORLD, plan), tiles)
+    error_of(ValueError, lambda: xstage.Plan(gather="pull"), "gather is 'pull': it must be push or copy_engine")
+    error_of(ValueError, lambda: xstage.Plan(stages=2.5), "stages is 2.5", "whole number")
+    error_of(TypeError, lambda: xstage.Plan(windows=2), "no field 'windows'", "window, store_interval_ns")
+    error_of(TypeError, lambda: xstage.Plan(window=None), "window is of type", "NoneType")
     assert [xstage.row_range(999, rank, WORLD) for rank in range(WORLD)] == [(0, 500), (500, 499)]
     error_of(ValueError, lambda: xstage.make_plan(64, 64, 72, WORLD, 132), "k is 72", "multiple of 16")
     error_of(ValueError, lambda: xstage.make_plan(0, 64, 64, WORLD, 132), "m is 0")

@@ -202,7 +202,7 @@ def test_problems_that_break_a_rule():
     ):
         error_of(ValueError, lambda change=change: xstage.MoeLayer.heap_bytes(WORLD, **{**SMALL, **change}), *words)
     error_of(ValueError, lambda: xstage.MoeLayer.heap_bytes(9, **SMALL), "9 ranks")
-    error_of(ValueError, lambda: xstage.MoePlan(combine="row"), "combine is 'row'", "'partial_sums', 'rows'")
+    error_of(ValueError, lambda: xstage.MoePlan(combine="row"), "combine is 'row'", "partial_sums or rows")
     error_of(ValueError, lambda: setattr(xstage.MoePlan(), "combine", ""), "combine is ''")
 
 

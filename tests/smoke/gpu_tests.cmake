@@ -28,5 +28,6 @@ target_link_libraries(gpu_tests PRIVATE
   xstage_bench xstage xstage_kernels xstage_cuda_node xstage_portable_binary CUDA::cudart_static fmt::fmt-header-only GTest::gmock GTest::gtest_main)
 gtest_discover_tests(gpu_tests DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
   PROPERTIES LABELS gpu TIMEOUT 300 RUN_SERIAL ON)
+xstage_test_names(gpu_tests)
 # Read by ctest itself, so that it looks at the machine that runs the tests.
 set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${PROJECT_SOURCE_DIR}/tests/smoke/gpu_presence.cmake")

@@ -6,6 +6,17 @@ endfunction()
 
 xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
 xstage_python_test(scripts.check_results check_results_test.py)
+
+# A parameter that GoogleTest cannot print gives its test a name of bytes.
+function(xstage_test_names binary)
+  add_test(NAME smoke.names_of_${binary}
+    COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/smoke/test_names_test.py" $<TARGET_FILE:${binary}>)
+  set_tests_properties(smoke.names_of_${binary} PROPERTIES LABELS smoke TIMEOUT 300)
+endfunction()
+
+if(TARGET unit_tests)
+  xstage_test_names(unit_tests)
+endif()
 if(TARGET xstage_tool)
   xstage_python_test(smoke.tool tool_test.py)
   set_tests_properties(smoke.tool PROPERTIES ENVIRONMENT "XSTAGE_TOOL=$<TARGET_FILE:xstage_tool>")

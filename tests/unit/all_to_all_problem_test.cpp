@@ -117,7 +117,7 @@ TEST(AllToAllPlan, FieldsAreInRange) {
   EXPECT_THAT(plan_refusal([](Plan& plan) { plan.stages = 2; }), HasSubstr("stages is 2: it must be between 3 and 16"));
   EXPECT_THAT(plan_refusal([](Plan& plan) { plan.stages = 17; }), HasSubstr("stages is 17"));
   EXPECT_THAT(plan_refusal([](Plan& plan) { plan.chunk_bytes = 255; }),
-              HasSubstr("chunk_bytes is 255: it must be between the 256 bytes of a head"));
+              HasSubstr("chunk_bytes is 255: it must be at least the 256 bytes of a head"));
   EXPECT_THAT(plan_refusal([](Plan& plan) {
                 plan.chunk_bytes = 32768;
                 plan.stages = 8;
@@ -131,7 +131,7 @@ TEST(AllToAllPlan, FieldsAreInRange) {
                 plan.issuers = 10;
                 plan.peer_issuers = 11;
               }),
-              HasSubstr("peer_issuers is 11: it must be between 1 and the 10 CTAs"));
+              HasSubstr("peer_issuers is 11: it must be at most the 10 CTAs"));
   EXPECT_THAT(plan_refusal([](Plan& plan) { plan.peer_issuers = 1; }, 1), HasSubstr("one rank has no peers"));
 }
 

@@ -182,7 +182,8 @@ TEST(AttentionPlan, AFieldThatBreaksARuleIsNamed) {
   EXPECT_THAT(refused([](Plan& plan) { plan.split = 2; }), HasSubstr("split is 2: it must be 0 or 1, or -1"));
   EXPECT_THAT(refused([](Plan& plan) { plan.split = -2; }), HasSubstr("split is -2: it must be 0 or 1, or -1"));
   EXPECT_EQ(refused([](Plan& plan) { plan.split = 1; }), "");
-  EXPECT_THAT(refused([](Plan& plan) { plan.issuers = -1; }), HasSubstr("issuers is -1: there must be one"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.issuers = -1; }),
+              HasSubstr("issuers is -1: it must be between 1 and 512, or 0 for the rule"));
   EXPECT_EQ(refused([](Plan& plan) { plan.issuers = 1; }), "");
 }
 
@@ -205,7 +206,7 @@ TEST(AttentionPlan, NoMoreCtasThanMultiprocessorsAndEpochs) {
   EXPECT_EQ(with_issuers(132, 132), "");
   EXPECT_THAT(with_issuers(133, 132), HasSubstr("issuers is 133: there may be no more CTAs than the 132"));
   EXPECT_EQ(with_issuers(512, 1000), "");
-  EXPECT_THAT(with_issuers(513, 1000), HasSubstr("issuers is 513: it must be at most 512"));
+  EXPECT_THAT(with_issuers(513, 1000), HasSubstr("issuers is 513: it must be between 1 and 512"));
 }
 
 TEST(AttentionPlan, SchedulesHaveTheShapeOfOneRank) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <ostream>
 
 #include "unit/audit_platform.hpp"
 #include "xstage/error.hpp"
@@ -149,6 +150,9 @@ struct BrokenWorkload {
   const char* rule;
   void (*damage)(Workload&);
 };
+
+/// GoogleTest prints parameters with it.
+std::ostream& operator<<(std::ostream& out, const BrokenWorkload& broken) { return out << broken.rule; }
 
 class AuditInput : public testing::TestWithParam<BrokenWorkload> {};
 

@@ -13,8 +13,9 @@ TEST(BenchAttentionCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
 }
 
 TEST(BenchAttentionCommand, MistakesInAPlanAreMistakesOfUsage) {
-  bench_attention.expect_mistake({"--plan", "issuers=100,window=2"},
-                                 "--plan: 'window=2': there is no such field; the fields are issuers, split,");
+  bench_attention.expect_mistake(
+      {"--plan", "issuers=100,window=2"},
+      "--plan: 'window=2': there is no such field; the fields are store_path, drain_gb_per_s,");
   for (const char* plan : {"split=1,split=1", "split", "split=", "split=yes", "store_path=store8", ""}) {
     EXPECT_EQ(bench_attention({"--plan", plan}).code, 2) << plan;
   }

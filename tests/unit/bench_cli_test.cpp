@@ -19,8 +19,9 @@ TEST(BenchCommand, MistakesAreFoundBeforeAnyGpuIsAskedFor) {
 }
 
 TEST(BenchCommand, MistakesInAPlanAreMistakesOfUsage) {
-  bench_gemm.expect_mistake({"--plan", "window=2,split=1"},
-                            "--plan: 'split=1': there is no such field; the fields are window, store_rows,");
+  bench_gemm.expect_mistake(
+      {"--plan", "window=2,split=1"},
+      "--plan: 'split=1': there is no such field; the fields are store_path, drain_gb_per_s, store_rows, window,");
   for (const char* plan : {"window=2,window=2", "window", "window=", "window=two", "gather=pull", ""}) {
     EXPECT_EQ(bench_gemm({"--plan", plan}).code, 2) << plan;
   }

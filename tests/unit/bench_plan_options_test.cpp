@@ -10,11 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "all_to_all/problem.hpp"
 #include "attention/problem.hpp"
+#include "base/fields.hpp"
 #include "bench/attention_cells.hpp"
 #include "bench/gemm_cells.hpp"
 #include "files/csv.hpp"
 #include "gemm/layout.hpp"
+#include "moe/problem.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {
@@ -50,18 +53,13 @@ attention::Plan plan_with(const attention::Problem& problem, const std::string& 
 }
 
 /// All fields, so that plans can be compared.
-std::string text_of(const Plan& plan) {
-  return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}/{}", static_cast<int>(plan.store_path),
-                     plan.drain_gb_per_s, plan.store_rows, plan.window, plan.store_interval_ns, plan.push_interval_ns,
-                     plan.staging_chunks, plan.staging_over_ring, plan.tile_columns, plan.cluster_rows,
-                     plan.cluster_columns, plan.stage_blocks, plan.stages, plan.issuers, plan.group_rows,
-                     static_cast<int>(plan.gather), plan.push_warps, plan.chunk_rows, plan.chunk_depth,
-                     static_cast<int>(plan.all_reduce));
-}
+std::string text_of(const Plan& plan) { return fields::statement(gemm::plan_fields(), plan); }
 
-std::string text_of(const attention::Plan& plan) {
-  return fmt::format("{}/{}/{}/{}/{}", static_cast<int>(plan.store_path), plan.drain_gb_per_s, plan.store_interval_ns,
-                     plan.issuers, plan.split);
+std::string text_of(const attention::Plan& plan) { return fields::statement(attention::plan_fields(), plan); }
+
+/// Some value of a field that can be read.
+std::string some_value(const std::string& field) {
+  return field == "gather" ? "push" : field == "all_reduce" ? "one_shot" : field == "store_path" ? "bulk" : "1";
 }
 
 std::vector<std::string> words(const std::string& text) {
@@ -85,7 +83,7 @@ TEST(BenchPlanOptions, MistakesNameThePartAndTheKnownFields) {
     expect_complaint(parse_gemm_plan, text, part, rule, gemm_plan_fields());
   };
   expect_gemm("window=2,windows=4", "windows=4", "no such field");
-  expect_gemm("store_path=bulk", "store_path=bulk", "no such field");  // a GEMM has one path only
+  expect_gemm("store_path=store16", "store_path=store16", "must be bulk");  // a GEMM has one path only
   expect_gemm("", "", "no such field");
   expect_gemm("window=2,", "", "no such field");
   expect_gemm("=2", "=2", "no such field");
@@ -108,7 +106,7 @@ TEST(BenchPlanOptions, MistakesNameThePartAndTheKnownFields) {
   };
   expect_attention("window=2", "window=2", "no such field");
   expect_attention("split=1,split=0", "split=0", "twice");
-  expect_attention("store_path=store8", "store_path=store8", "bulk or store16");
+  expect_attention("store_path=store8", "store_path=store8", "store16 or bulk");
 }
 
 TEST(BenchPlanOptions, ResultFilesHaveWhatWasNamed) {
@@ -117,6 +115,24 @@ TEST(BenchPlanOptions, ResultFilesHaveWhatWasNamed) {
   EXPECT_EQ(plan_overrides_json(parse_gemm_plan("all_reduce=two_shot")).dump(), R"({"all_reduce":"two_shot"})");
   EXPECT_EQ(plan_overrides_json(parse_attention_plan("store_path=store16,split=-1")).dump(),
             R"({"store_path":"store16","split":-1})");
+}
+
+TEST(BenchPlanOptions, RowsHaveAllFields) {
+  const Json gemm = plan_json(gemm::make_plan(gemm_problem("all_gather", "8192x8192x8192"), world, multiprocessors));
+  for (const auto& field : gemm::plan_fields()) {
+    EXPECT_TRUE(gemm.contains(field.name)) << field.name;
+  }
+  EXPECT_EQ(gemm.at("gather"), "push");
+  EXPECT_EQ(gemm.at("tile_columns"), 256);
+  EXPECT_EQ(gemm.at("drain_gb_per_s"), 373.4);
+  EXPECT_EQ(gemm.at("cluster"), "2x1");
+  EXPECT_EQ(plan_json(attention::Plan{}).dump(),
+            R"({"store_path":"bulk","drain_gb_per_s":373.4,"store_interval_ns":-1,"issuers":0,"split":-1})");
+  EXPECT_EQ(plan_json(all_to_all::Plan{}).dump(),
+            R"({"transfer":"by_rule","chunk_bytes":0,"stages":0,"issuers":0,"peer_issuers":0})");
+  const Json moe = plan_json(moe::Plan{});
+  EXPECT_EQ(moe.size(), moe::plan_fields().size());
+  EXPECT_EQ(moe.at("combine"), "partial_sums");
 }
 
 TEST(BenchPlanOptions, EveryFieldReachesItsPlaceInThePlan) {
@@ -159,9 +175,7 @@ TEST(BenchPlanOptions, NamingWhatTheRulePickedChangesNothing) {
     const std::string expected = text_of(picked);
     EXPECT_EQ(text_of(choose_plan(cell.problem, world, multiprocessors, std::optional<GemmPlanOverrides>())), expected);
     for (const std::string& field : words(gemm_plan_fields())) {
-      GemmPlanOverrides overrides = parse_gemm_plan(field + (field == "gather"       ? "=push"
-                                                             : field == "all_reduce" ? "=one_shot"
-                                                                                     : "=1"));
+      GemmPlanOverrides overrides = parse_gemm_plan(field + "=" + some_value(field));
       overrides.values = picked;
       EXPECT_EQ(text_of(choose_plan(cell.problem, world, multiprocessors, overrides)), expected)
           << cell_name(cell) << " " << field;
@@ -170,7 +184,7 @@ TEST(BenchPlanOptions, NamingWhatTheRulePickedChangesNothing) {
   for (const AttentionCell& cell : make_attention_cells(parse_attention_shapes("table"), world)) {
     const attention::Plan picked = attention::make_plan(cell.problem, world, multiprocessors);
     for (const std::string& field : words(attention_plan_fields())) {
-      AttentionPlanOverrides overrides = parse_attention_plan(field + (field == "store_path" ? "=bulk" : "=1"));
+      AttentionPlanOverrides overrides = parse_attention_plan(field + "=" + some_value(field));
       overrides.values = picked;
       EXPECT_EQ(text_of(choose_plan(cell.problem, world, multiprocessors, overrides)), text_of(picked))
           << cell_name(cell) << " " << field;
@@ -255,11 +269,12 @@ TEST(BenchPlanOptions, ValuesThatBreakARuleAreRefusedByTheCheckOfPlans) {
   expect_gemm("stages=12,tile_columns=256", "");
   expect_gemm("issuers=133", "issuers is 133");
   expect_gemm("staging_over_ring=1", "staging_over_ring is 1");
-  expect_gemm("drain_gb_per_s=-1", "drain_gb_per_s is -1: it must be positive");
-  expect_gemm("drain_gb_per_s=1e-9", "drain_gb_per_s is 1e-09: it must be at least 0.1");
-  expect_gemm("cluster_rows=65536,cluster_columns=65536", "cluster_rows x cluster_columns is 65536 x 65536");
+  expect_gemm("drain_gb_per_s=-1", "drain_gb_per_s is -1: it must be a finite number of at least 0.1");
+  expect_gemm("drain_gb_per_s=1e-9", "drain_gb_per_s is 1e-09: it must be a finite number of at least 0.1");
+  expect_gemm("cluster_rows=65536,cluster_columns=65536", "cluster_rows is 65536: it must be 1 or 2");
   expect_gemm("chunk_rows=0", "chunk_rows is 0");
   expect_gemm("staging_over_ring=2", "staging_over_ring is 2");
+  expect_gemm("store_interval_ns=-2", "store_interval_ns is -2: it must be at least 0, or -1 for the rule");
 
   const auto expect_attention = [](const char* shape, const std::string& text, const std::string& complaint) {
     EXPECT_THAT([&] { static_cast<void>(plan_with(attention_problem(shape), text)); },
@@ -275,7 +290,7 @@ TEST(BenchPlanOptions, ValuesThatBreakARuleAreRefusedByTheCheckOfPlans) {
 TEST(BenchPlanOptions, NoNumberDoesHarm) {
   for (const GemmCell& cell : gemm_cells("reduce_scatter,all_gather,all_reduce,all_to_all", "small")) {
     for (const std::string& field : words(gemm_plan_fields())) {
-      if (field == "gather" || field == "all_reduce") {
+      if (some_value(field) != "1") {
         continue;
       }
       for (const int value : {std::numeric_limits<int>::min(), -64, -2, -1, 0, 1, 2, 3, 4, 7, 64, 100, 128, 256, 65536,

@@ -238,7 +238,7 @@ TEST(GemmPlan, NarrowTilesLoadTwoBlocksAtOnce) {
   for (const int refused : {-1, 3}) {
     EXPECT_THAT(refusal(make_problem(Operation::gemm, 64, 4096, 4096), 1,
                         [refused](Plan& plan) { plan.stage_blocks = refused; }),
-                HasSubstr("stage_blocks is " + std::to_string(refused) + ": it must be 0, 1 or 2"));
+                HasSubstr("stage_blocks is " + std::to_string(refused) + ": it must be 1 or 2, or 0 for the rule"));
   }
 }
 
@@ -300,7 +300,7 @@ TEST(GemmPlan, TwoWarpsPushWhereFewWavesWaitForRows) {
   EXPECT_EQ(make_plan(make_problem(Operation::reduce_scatter, 1024, 8192, 8192), 2, multiprocessors).push_warps, 1);
   EXPECT_THAT(
       refusal(make_problem(Operation::all_gather, 4096, 4096, 4096), 2, [](Plan& plan) { plan.push_warps = 3; }),
-      HasSubstr("push_warps is 3: it must be 0, 1 or 2"));
+      HasSubstr("push_warps is 3: it must be 1 or 2, or 0 for the rule"));
 }
 
 /// A push that ends long before its rows are needed only takes bandwidth from the loads.
@@ -347,15 +347,16 @@ TEST(GemmPlan, AFieldThatBreaksARuleIsNamed) {
   EXPECT_THAT(refused([](Plan& plan) { plan.tile_columns = 96; }),
               HasSubstr("tile_columns is 96: it must be 64, 128 or 256"));
   EXPECT_THAT(refused([](Plan& plan) { plan.staging_chunks = -1; }),
-              HasSubstr("staging_chunks is -1: it must be between 1 and 4"));
+              HasSubstr("staging_chunks is -1: it must be between 1 and 4, or 0 for the rule"));
   EXPECT_THAT(refused([](Plan& plan) { plan.staging_chunks = 5; }), HasSubstr("staging_chunks is 5"));
   EXPECT_THAT(refused([](Plan& plan) { plan.cluster_columns = 2; }),
               AllOf(HasSubstr("cluster_rows x cluster_columns is 4"), HasSubstr("one or two CTAs")));
-  EXPECT_THAT(refused([](Plan& plan) { plan.cluster_rows = 0; }), HasSubstr("cluster_rows x cluster_columns is 0"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.cluster_rows = 0; }), HasSubstr("cluster_rows is 0: it must be 1 or 2"));
   EXPECT_THAT(refused([](Plan& plan) { plan.group_rows = 0; }),
               HasSubstr("group_rows is 0: it must be between 1 and 65536"));
   EXPECT_THAT(refused([](Plan& plan) { plan.issuers = 7; }), HasSubstr("issuers is 7: it must be a multiple of"));
-  EXPECT_THAT(refused([](Plan& plan) { plan.issuers = -2; }), HasSubstr("issuers is -2"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.issuers = -2; }),
+              HasSubstr("issuers is -2: it must be between 1 and 512, or 0 for the rule"));
   EXPECT_THAT(refused([](Plan& plan) { plan.stages = 1; }), HasSubstr("stages is 1: it must be between 2 and 20"));
   EXPECT_THAT(refused([](Plan& plan) { plan.stages = 21; }), HasSubstr("stages is 21"));
   EXPECT_THAT(refused([](Plan& plan) { plan.chunk_rows = 192; }),

@@ -47,14 +47,16 @@ TEST(MoePlan, RefusesWhatBreaksARule) {
     plan.issuers = issuers;
     return refusal([&] { static_cast<void>(complete_plan(valid(), plan, 2, 132)); });
   };
-  EXPECT_THAT(refusal_of(-1), AllOf(HasSubstr("issuers is -1"), HasSubstr("between 1 and 132")));
-  EXPECT_THAT(refusal_of(133), HasSubstr("issuers is 133"));
+  EXPECT_THAT(refusal_of(-1), AllOf(HasSubstr("issuers is -1"), HasSubstr("between 1 and 512, or 0 for the rule")));
+  EXPECT_THAT(refusal_of(133), AllOf(HasSubstr("issuers is 133"), HasSubstr("132 multiprocessors")));
   Plan plan;
   plan.schedule = static_cast<Schedule>(9);
-  EXPECT_THAT(refusal([&] { static_cast<void>(complete_plan(valid(), plan, 2, 132)); }), HasSubstr("schedule is 9"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(complete_plan(valid(), plan, 2, 132)); }),
+              HasSubstr("schedule is 9: it must be unfused"));
   plan = {};
   plan.combine = static_cast<Combine>(7);
-  EXPECT_THAT(refusal([&] { static_cast<void>(complete_plan(valid(), plan, 2, 132)); }), HasSubstr("combine is 7"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(complete_plan(valid(), plan, 2, 132)); }),
+              HasSubstr("combine is 7: it must be partial_sums or rows"));
   Problem problem = valid();
   problem.hidden = 100;
   EXPECT_THAT(refusal([&] { static_cast<void>(make_plan(problem, 2, 132)); }), HasSubstr("hidden is 100"));
