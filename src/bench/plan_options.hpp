@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/plan_json.hpp"
 #include "bench/row_fields.hpp"
 #include "xstage/all_to_all.hpp"
 #include "xstage/attention.hpp"
