@@ -41,7 +41,8 @@ bench::CellHead cell_of(int number) {
 /// The numbers of the rows in a result.
 std::vector<int> numbers_of(const std::string& text) {
   std::vector<int> numbers;
-  for (const Json& row : Json::parse(text).at("rows")) {
+  const Json document = Json::parse(text);
+  for (const Json& row : document.at("rows")) {
     numbers.push_back(row.at("number"));
   }
   return numbers;

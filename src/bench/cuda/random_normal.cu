@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(threads)
     const std::uint64_t bits = random_bits(seed, pair);
     const float first = static_cast<float>((bits >> 40U) + 1) * step;
     const float second = static_cast<float>((bits >> 8U) & 0xFFFFFFU) * step;
-    const float radius = deviation * sqrtf(-2.0F * __logf(first));
+    // The fast logarithm of a number just below 1 may be above 0.
+    const float radius = deviation * sqrtf(fmaxf(-2.0F * __logf(first), 0.0F));
     const float angle = 6.283185307F * second;
     const float x = radius * __cosf(angle);
     const float y = radius * __sinf(angle);
