@@ -6,9 +6,9 @@
 #include <limits>
 #include <vector>
 
+#include "bench/moe_reference.hpp"
 #include "gpu/gemm_support.hpp"
 #include "gpu/moe_activation_device.hpp"
-#include "moe/reference.hpp"
 
 namespace xstage {
 namespace {
