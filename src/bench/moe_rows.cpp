@@ -78,9 +78,9 @@ std::int64_t remote_bytes(const MoeVariant& variant, const MoeLoad& load) {
 }
 
 moe::Plan plan_of(const MoeCell& cell, const MoeVariant& variant, int multiprocessors) {
-  moe::Plan plan = moe::make_plan(problem_of(cell), cell.ranks, multiprocessors);
+  moe::Plan plan;
   plan.combine = variant.combine;
-  return plan;
+  return moe::complete_plan(problem_of(cell), plan, cell.ranks, multiprocessors);
 }
 
 CellHead head_of(const MoeCell& cell, const std::vector<MoeVariant>& variants, int multiprocessors) {

@@ -261,7 +261,8 @@ TEST(GemmRefusals, AHeapThatIsTooSmall) {
     const Case which = small_case({operation}, 2);
     const std::size_t bytes = gemm::heap_bytes(which.cell.problem, which.plan, 2) - HeapRank::default_alignment;
     SCOPED_TRACE(gemm::operation_name(operation));
-    expect_too_small(bytes, "gemm", [&](HeapRank& heap) { const Gemm refused(heap, which.cell.problem, which.plan); });
+    expect_too_small(bytes, std::string(gemm::operation_name(operation)),
+                     [&](HeapRank& heap) { const Gemm refused(heap, which.cell.problem, which.plan); });
   }
 }
 

@@ -179,7 +179,9 @@ TEST(Handles, AFailedLaunchLeavesNoErrorBehind) {
   const Case which = small_case();
   const Call call(which, {0, 1}, 1);
   Ranks ranks(which, {0, 1});
-  EXPECT_THROW(ranks[0].launch(call.operands(0), ranks.stream(1)), DeviceError);
+  EXPECT_THAT(complaint<InputError>([&] { ranks[0].launch(call.operands(0), ranks.stream(1)); }),
+              HasSubstr("on a stream of GPU 1: it must be one of GPU 0"));
+  EXPECT_THROW(cuda::check(cudaSetDevice(1000), "a test"), DeviceError);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
   const cuda::DeviceBuffer gate(0, 64 * 64 * 2, "a test");
   const cuda::DeviceBuffer packed(0, 2 * 64 * 64 * 2, "a test");

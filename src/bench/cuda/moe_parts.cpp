@@ -61,6 +61,7 @@ void MoeParts::enqueue(const MoeVariant& part, int rank, int set, cudaStream_t s
   } else {
     enqueue_combine(of_rank, rank, part.local_twin, stream);
   }
+  of_rank.exchange.launched(plan_.issuers, stream);
 }
 
 void MoeParts::enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const {

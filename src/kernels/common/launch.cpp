@@ -45,6 +45,21 @@ void set_attributes(const void* kernel, int device, SharedMemoryUse shared, cons
   }
 }
 
+/// CUDA 13 takes a stream of another GPU without a word and runs the kernel there, where its peers do not look for it.
+void check_stream(cudaStream_t stream, const char* what) {
+  if (stream == nullptr) {
+    return;  // the current GPU's own
+  }
+  int current = 0;
+  int device = 0;
+  cuda::check(cudaGetDevice(&current), "asking for the current GPU");
+  cuda::check(cudaStreamGetDevice(stream, &device), "asking for the GPU of a stream");
+  if (device != current) {
+    throw InputError(fmt::format("launching {} on a stream of GPU {}: it must be one of GPU {}, where the rank is",
+                                 what, device, current));
+  }
+}
+
 }  // namespace
 
 void load_kernel(const void* kernel, SharedMemoryUse shared, const char* what) {
@@ -61,6 +76,7 @@ void load_kernel(const void* kernel, SharedMemoryUse shared, const char* what) {
 
 void launch_kernel(const void* kernel, const LaunchShape& shape, cudaStream_t stream, const char* what,
                    void** arguments) {
+  check_stream(stream, what);
   load_kernel(kernel, shape.shared, what);
   cudaLaunchAttribute attributes[2] = {};
   unsigned count = 0;
