@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "bench/plan_options.hpp"
+#include "moe/problem.hpp"
 
 namespace xstage::bench {
 
