@@ -1,7 +1,8 @@
 #!/bin/sh
 # build_module.sh LIBDIR OUT: the Python package in OUT/xstage, from libraries that were built before.
 #
-# For a machine with Python and a GPU but without what the libraries are built with: compiles the bindings and nanobind only
+# For a machine with Python and a GPU but without most of what the libraries are built with: compiles the bindings and
+# nanobind (which need fmt's headers) only
 # and links libxstage_kernels.a, libxstage_cuda_node.a and libxstage.a of LIBDIR. Variables: PYTHON (python3), CXX (g++),
 # CUDA_HOME (/usr/local/cuda).
 set -eu
@@ -38,7 +39,7 @@ suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUF
 
 objects=$out/objects
 mkdir -p "$out/xstage" "$objects"
-flags="-std=c++20 -O2 -DNDEBUG -fPIC -fvisibility=hidden"
+flags="-std=c++20 -O2 -DNDEBUG -DFMT_HEADER_ONLY -fPIC -fvisibility=hidden"
 # shellcheck disable=SC2086  # flags are words
 "$compiler" $flags -fno-strict-aliasing -isystem "$python_include" -isystem "$nanobind/include" \
   -isystem "$nanobind/ext/robin_map/include" -c "$nanobind/src/nb_combined.cpp" -o "$objects/nanobind.o"
