@@ -11,8 +11,9 @@ help:  ## this list
 build:  ## the tool, in build/release/xstage
 	@scripts/build.sh
 
-demo: build  ## fit, predict and audit recorded measurements; no GPU needed
-	@scripts/demo.sh
+demo:  ## fit, predict and audit recorded measurements; no GPU needed, and no operator is built
+	@scripts/build.sh demo
+	@scripts/demo.sh build/demo/xstage
 
 test:  ## everything that CI checks
 	@scripts/test.sh

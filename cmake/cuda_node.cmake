@@ -1,15 +1,10 @@
 # xstage_cuda_node: src/node/cuda with nvcc; without it unavailable.cpp alone, which says so to whoever asks for a GPU.
+# xstage_device: what all host code around CUDA shares. With nvcc only.
 if(XSTAGE_HAVE_CUDA)
   file(GLOB cuda_node_sources CONFIGURE_DEPENDS src/node/cuda/*.cu src/node/cuda/*.cpp)
   list(FILTER cuda_node_sources EXCLUDE REGEX "/unavailable\\.cpp$")
 else()
   file(GLOB cuda_node_sources CONFIGURE_DEPENDS src/node/cuda/unavailable.cpp)
-endif()
-
-if(NOT cuda_node_sources)
-  add_library(xstage_cuda_node INTERFACE)
-  target_link_libraries(xstage_cuda_node INTERFACE xstage)
-  return()
 endif()
 
 add_library(xstage_cuda_node STATIC ${cuda_node_sources})
@@ -19,8 +14,17 @@ if(NOT XSTAGE_HAVE_CUDA)
   return()
 endif()
 
+file(GLOB device_sources CONFIGURE_DEPENDS src/device/*.cpp)
+add_library(xstage_device STATIC ${device_sources})
+target_include_directories(xstage_device PRIVATE src)
+target_link_libraries(xstage_device
+  PUBLIC xstage
+  PRIVATE CUDA::cudart_static fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
+
 # NVML is opened at run time (dlopen): a machine without a driver still starts the tool.
-target_link_libraries(xstage_cuda_node PRIVATE CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(xstage_cuda_node
+  PUBLIC xstage_device
+  PRIVATE CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
 
 # How all CUDA code is compiled.
 function(xstage_cuda_settings target)

@@ -14,7 +14,10 @@ if(XSTAGE_HAVE_CUDA)
       list(APPEND fingerprinted_objects "$<FILTER:$<TARGET_OBJECTS:${target}>,INCLUDE,\\.cu\\.o$>")
     endif()
   endforeach()
-  set(fingerprint_compiler --nvcc "${CMAKE_CUDA_COMPILER_VERSION}" --cutlass "${XSTAGE_CUTLASS_INCLUDE}")
+  set(fingerprint_compiler --nvcc "${CMAKE_CUDA_COMPILER_VERSION}")
+  if(XSTAGE_OPERATORS)
+    list(APPEND fingerprint_compiler --cutlass "${XSTAGE_CUTLASS_INCLUDE}")
+  endif()
 endif()
 
 find_package(Python3 COMPONENTS Interpreter)  # with nvcc it is required anyway
@@ -30,7 +33,7 @@ if(Python3_Interpreter_FOUND)
     COMMENT "Fingerprints of the kernels" COMMAND_EXPAND_LISTS VERBATIM)
 else()
   file(CONFIGURE OUTPUT "${fingerprints_source}" CONTENT [[
-#include "bench/code_record.hpp"
+#include "report/code_record.hpp"
 
 namespace xstage::bench {
 

@@ -1,9 +1,8 @@
 #!/bin/sh
 # build_module.sh LIBDIR OUT: the Python package in OUT/xstage, from libraries that were built before.
 #
-# For a machine with Python and a GPU but without most of what the libraries are built with: compiles the bindings and
-# nanobind (which need fmt's headers) only
-# and links libxstage_kernels.a, libxstage_cuda_node.a and libxstage.a of LIBDIR. Variables: PYTHON (python3), CXX (g++),
+# For a machine with Python, a GPU and fmt's headers but without what else the libraries are built with: compiles the
+# bindings and nanobind only and links the libraries of LIBDIR that are named below. Variables: PYTHON (python3), CXX (g++),
 # CUDA_HOME (/usr/local/cuda).
 set -eu
 if [ $# -ne 2 ]; then
@@ -17,7 +16,7 @@ compiler=${CXX:-g++}
 cuda=${CUDA_HOME:-/usr/local/cuda}
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 
-for library in libxstage_kernels.a libxstage_cuda_node.a libxstage.a; do
+for library in libxstage_kernels.a libxstage_operators.a libxstage_cuda_node.a libxstage_device.a libxstage.a; do
   if [ ! -f "$libraries/$library" ]; then
     echo "$libraries/$library: no such file; build it with: cmake --preset cuda && cmake --build build/cuda" >&2
     exit 1
@@ -54,7 +53,8 @@ for source in "$root"/python/xstage/*.cpp; do
 done
 # The module's own CUDA runtime must not be mistaken for PyTorch's, or the other way round: its symbols stay inside.
 "$compiler" -shared -o "$out/xstage/_core$suffix" "$@" \
-  -Wl,--start-group "$libraries/libxstage_kernels.a" "$libraries/libxstage_cuda_node.a" "$libraries/libxstage.a" \
+  -Wl,--start-group "$libraries/libxstage_kernels.a" "$libraries/libxstage_operators.a" \
+  "$libraries/libxstage_cuda_node.a" "$libraries/libxstage_device.a" "$libraries/libxstage.a" \
   -Wl,--end-group "$cuda_library/libcudart_static.a" -Wl,--exclude-libs,ALL -Wl,--gc-sections -lpthread -ldl -lrt
 cp "$root"/python/xstage/*.py "$out/xstage/"
 echo "$out/xstage: built; use it with PYTHONPATH=$out"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian or Ubuntu packages that a target needs and the machine lacks. Says which before it starts.
 #
-#   scripts/bootstrap.sh build|test|bench|format|fuzz
+#   scripts/bootstrap.sh demo|build|test|bench|format|fuzz
 set -euo pipefail
 
 missing=()
@@ -68,13 +68,13 @@ need_libraries() {
   # Reads the compile log of the kernels.
   if has_nvcc >/dev/null; then
     need python3 has_command python3
-    if ! has_cutlass; then need python3-pip python3 -m pip --version; fi
+    if [[ $target != demo ]] && ! has_cutlass; then need python3-pip python3 -m pip --version; fi
   fi
 }
 
 need_for() {
   case "$1" in
-    build) need_build_tools && need_libraries ;;
+    demo | build) need_build_tools && need_libraries ;;
     bench) need_for build && need libbenchmark-dev has_header benchmark/benchmark.h ;;
     format)
       need clang-format-14 has_command clang-format-14
@@ -94,17 +94,17 @@ need_for() {
       need libclang-rt-14-dev ls /usr/lib/llvm-14/lib/clang/14.*/lib/linux/libclang_rt.fuzzer-*.a
       ;;
     *)
-      echo "bootstrap: unknown target '$1'; one of build, test, bench, format, fuzz" >&2
+      echo "bootstrap: unknown target '$1'; one of demo, build, test, bench, format, fuzz" >&2
       exit 2
       ;;
   esac
 }
 
-target=${1:?usage: scripts/bootstrap.sh build|test|bench|format|fuzz}
+target=${1:?usage: scripts/bootstrap.sh demo|build|test|bench|format|fuzz}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 need_for "$target"
 fetch_headers() {
-  if has_nvcc >/dev/null && [[ $target != format ]] && ! has_cutlass; then fetch_cutlass; fi
+  if has_nvcc >/dev/null && [[ $target != format && $target != demo ]] && ! has_cutlass; then fetch_cutlass; fi
 }
 
 if [[ ${#missing[@]} -eq 0 ]]; then

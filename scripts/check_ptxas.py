@@ -4,7 +4,7 @@
     check_ptxas.py BUILD_FOLDER [--budgets FILE]...
 
 Reads the reports that capture_ptxas.py left beside every CUDA object of the build. Budgets stand beside the kernels, in
-register_budgets.json below src and tests/gpu: {"kernel function": registers a thread}. A kernel without a budget and a budget without a
+register_budgets.json below src: {"kernel function": registers a thread}. A kernel without a budget and a budget without a
 kernel are both errors.
 """
 
@@ -147,9 +147,9 @@ def check_build(build_folder, budgets):
 def main(arguments):
     parser = argparse.ArgumentParser(description="Check ptxas reports of a build against the register budgets.")
     parser.add_argument("build_folder", type=pathlib.Path)
-    parser.add_argument("--budgets", type=pathlib.Path, action="append", help="default: register_budgets.json below src and tests/gpu")
+    parser.add_argument("--budgets", type=pathlib.Path, action="append", help="default: register_budgets.json below src")
     options = parser.parse_args(arguments)
-    files = options.budgets or sorted(file for part in ("src", "tests/gpu") for file in (REPOSITORY / part).rglob("register_budgets.json"))
+    files = options.budgets or sorted((REPOSITORY / "src").rglob("register_budgets.json"))
     try:
         budgets = read_budgets(files)
         kernels, complaints = check_build(options.build_folder, budgets)

@@ -4,7 +4,7 @@
     fingerprints.py --repository FOLDER --json FILE --cpp FILE [--nvcc VERSION --cutlass INCLUDE_FOLDER] [OBJECT]...
 
 A step of the build. It writes a table as JSON, read by check_results.py, and as C++ source, compiled into the tool, which
-puts what it ran into each result file (src/bench/code_record.hpp). None of it depends on where a file lies or what it is
+puts what it ran into each result file (src/report/code_record.hpp). None of it depends on where a file lies or what it is
 called, nor on comments and layout.
 """
 
@@ -25,6 +25,7 @@ BENCHES = ("gemm", "attention", "ulysses", "moe")
 NOT_TIMING = re.compile(
     r"verify|reference|prediction|bound|comparison|span|row|json|plan_options|unavailable|result_file|code_record|launched|parallel"
 )
+MEMORY = re.compile(r"(device_memory|device_setup|handle_memory|in_flight)\.")  # in src/device: what calibrations use of it
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 DIRECTIVES_OF_PLACE = re.compile(r"#\s*(include\b|pragma once$)")
 
@@ -70,6 +71,7 @@ def timing_files(repository, bench):
     the others serve all."""
     if bench == "calibration":
         files = [*(repository / "src/calibrate").glob("*sweep*"), *(repository / "src/node/cuda").glob("*.[ch]pp")]
+        files += [file for file in (repository / "src/device").glob("*.[ch]pp") if MEMORY.match(file.name)]
         return [file for file in files if not NOT_TIMING.search(file.name)]
     folders = [repository / "src/bench", *(repository / "src/ops").glob("*/bench")]
     chosen = []
@@ -175,7 +177,7 @@ def main(arguments):
     write_if_changed(
         options.cpp,
         "// Written by scripts/fingerprints.py; do not edit.\n"
-        '#include "bench/code_record.hpp"\n\n'
+        '#include "report/code_record.hpp"\n\n'
         "namespace xstage::bench {\n\n"
         f'std::string_view build_fingerprints() noexcept {{ return R"json({text})json"; }}\n\n'
         "}  // namespace xstage::bench\n",

@@ -9,6 +9,9 @@ scripts/bootstrap.sh test
 step "format"
 scripts/format.sh
 
+step "rules between rooms"
+python3 -B scripts/check_rooms.py
+
 step "release build, with all CUDA code where nvcc is found"
 configure_and_build release -DXSTAGE_TESTS=ON -DXSTAGE_BENCH=ON
 

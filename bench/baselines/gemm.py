@@ -41,7 +41,7 @@ SHAPES = {  # the first two of each are `small`
 }
 
 
-# Rows that the README shows: see in_readme of src/bench/gemm_rows.cpp.
+# Rows that the README shows: see in_readme of src/ops/gemm/bench/rows.cpp.
 SUSTAINED_CELLS = [(op, shape) for op in ("reduce_scatter", "all_gather") for shape in TENSOR_PARALLEL_SHAPES[3:]]
 SUSTAINED_VARIANTS = ("nccl_serial", "torch_fused")
 

@@ -49,7 +49,7 @@ import torch.distributed as dist  # noqa: E402
 
 SAMPLED_ROWS = 16
 ROUNDINGS = 4  # to bf16 on the way to a result, besides its own: gate and up, SwiGLU, Linear-2, a rank's sum
-SUSTAINED_TOKENS = 8192  # balanced, natural share: see in_readme of src/bench/moe_rows.cpp
+SUSTAINED_TOKENS = 8192  # balanced, natural share: see in_readme of src/ops/moe/bench/rows.cpp
 MOST_COMPILED = 64  # forms of one function
 MOST_CHOICES = 16  # of a token
 

@@ -133,7 +133,7 @@ void check_problem(const Problem& problem, int world);
 /// The plan that the first simple rule picks; `multiprocessors` are those of the GPU.
 [[nodiscard]] Plan make_plan(const Problem& problem, int world, int multiprocessors);
 
-/// What the Burst-Gap model expects of the plan, of the rank that it takes longest; src/attention/audit.cpp has the
+/// What the Burst-Gap model expects of the plan, of the rank that it takes longest; src/ops/attention/audit.cpp has the
 /// equations. `tensor_tflops`: rate of the whole GPU in main loops, as attention alone reaches it. Causal tiles differ
 /// in length: `main_loop_us` is their mean. Unless results go to their owners nothing goes to peers. Throws InputError
 /// for a platform that cannot say how fast such stores drain.

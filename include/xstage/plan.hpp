@@ -67,7 +67,7 @@ struct Plan {
 };
 
 /// What a plan asks of the fabric, and what the model says about it. A wave is one tile of every CTA; a boundary is
-/// what lies between two waves of main loops. The equations stand at the functions of src/gemm/audit.cpp.
+/// what lies between two waves of main loops. The equations stand at the functions of src/ops/gemm/audit.cpp.
 struct PlanAudit {
   int waves = 0;                // tiles of the CTA that has most
   double main_loop_us = 0;      // gap G between two tiles of one CTA

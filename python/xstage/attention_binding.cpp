@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "attention/problem.hpp"
 #include "binding.hpp"
+#include "ops/attention/problem.hpp"
 #include "plan_binding.hpp"
 #include "xstage/attention.hpp"
 #include "xstage/error.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "binding.hpp"
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 #include "xstage/error.hpp"
 #include "xstage/symmetric_heap.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "binding.hpp"
-#include "gemm/layout.hpp"
+#include "ops/gemm/layout.hpp"
 #include "plan_binding.hpp"
 #include "xstage/gemm.hpp"
 #include "xstage/symmetric_heap.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "binding.hpp"
-#include "moe/problem.hpp"
+#include "ops/moe/problem.hpp"
 #include "plan_binding.hpp"
 #include "xstage/moe.hpp"
 #include "xstage/symmetric_heap.hpp"

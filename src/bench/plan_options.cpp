@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <variant>
 
-#include "all_to_all/problem.hpp"
-#include "attention/problem.hpp"
 #include "base/fields.hpp"
 #include "files/csv.hpp"
-#include "gemm/layout.hpp"
-#include "moe/problem.hpp"
+#include "ops/all_to_all/problem.hpp"
+#include "ops/attention/problem.hpp"
+#include "ops/gemm/layout.hpp"
+#include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {

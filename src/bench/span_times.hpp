@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/row_fields.hpp"
-#include "kernels/common/span_record.hpp"
+#include "fabric/span_record.hpp"
 #include "xstage/trace.hpp"
 
 namespace xstage::bench {

@@ -1,6 +1,6 @@
 // Stands in for src/bench/cuda/launched_kernels.cpp in builds without nvcc.
 
-#include "bench/code_record.hpp"
+#include "report/code_record.hpp"
 
 namespace xstage::bench {
 

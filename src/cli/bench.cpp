@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "bench/gemm_bench.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_run.hpp"
+#include "ops/gemm/bench/gemm_bench.hpp"
 
 namespace xstage::cli {
 

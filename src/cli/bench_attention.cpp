@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench/attention_bench.hpp"
-#include "bench/attention_bound.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_run.hpp"
+#include "ops/attention/bench/attention_bench.hpp"
+#include "ops/attention/bench/bound.hpp"
 
 namespace xstage::cli {
 

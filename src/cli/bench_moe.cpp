@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/moe_bench.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_run.hpp"
 #include "cli/output_paths.hpp"
+#include "ops/moe/bench/moe_bench.hpp"
 #include "xstage/cuda_node.hpp"
 #include "xstage/files.hpp"
 

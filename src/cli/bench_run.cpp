@@ -4,9 +4,9 @@
 
 #include <ostream>
 
-#include "bench/code_record.hpp"
-#include "bench/result_file.hpp"
 #include "cli/interrupt.hpp"
+#include "report/code_record.hpp"
+#include "report/result_file.hpp"
 #include "xstage/files.hpp"
 #include "xstage/trace.hpp"
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-#include "bench/ulysses_bench.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_run.hpp"
+#include "ops/ulysses/bench/ulysses_bench.hpp"
 
 namespace xstage::cli {
 

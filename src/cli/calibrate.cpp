@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "bench/code_record.hpp"
 #include "cli/calibration_results.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
@@ -17,6 +16,7 @@
 #include "cli/simulated_samples.hpp"
 #include "cli/verbs.hpp"
 #include "cli/wording.hpp"
+#include "report/code_record.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 #include "xstage/files.hpp"

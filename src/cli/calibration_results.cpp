@@ -6,9 +6,9 @@
 #include <set>
 #include <string_view>
 
-#include "bench/result_file.hpp"
 #include "calibrate/node_distance.hpp"
 #include "cli/comparison_json.hpp"
+#include "report/result_file.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 #include "xstage/version.hpp"

@@ -13,7 +13,7 @@ struct Console {
   bool progress_bar = false;  ///< `err` is a terminal
   std::string command;        ///< the command line, for provenance
   std::string_view fingerprints =
-      {};  ///< of the build's kernels (bench/code_record.hpp); empty: results do not have them
+      {};  ///< of the build's kernels (report/code_record.hpp); empty: results do not have them
 };
 
 }  // namespace xstage::cli

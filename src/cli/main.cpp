@@ -2,8 +2,8 @@
 
 #include <iostream>
 
-#include "bench/code_record.hpp"
 #include "cli/run.hpp"
+#include "report/code_record.hpp"
 
 int main(int argument_count, char** arguments) {
   const bool is_terminal = isatty(STDERR_FILENO) != 0;

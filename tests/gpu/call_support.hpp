@@ -1,6 +1,6 @@
 #pragma once
 // What the GPU tests share of calls that must be right. complaint_about(which, call) is that of the operation under
-// test (see gemm_reference.hpp); empty: the results are right.
+// test (see reference.hpp); empty: the results are right.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "gpu/graph_support.hpp"
 
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 
 namespace xstage::gpu_test {
 

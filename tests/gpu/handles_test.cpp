@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "all_to_all/problem.hpp"
-#include "gpu/all_to_all_support.hpp"
+#include "device/device_memory.hpp"
+#include "device/handle_memory.hpp"
+#include "device/launch.hpp"
+#include "fabric/common_launch.hpp"
 #include "gpu/fault_support.hpp"
-#include "kernels/collective/common_launch.hpp"
-#include "kernels/common/launch.hpp"
-#include "node/cuda/device_memory.hpp"
-#include "node/cuda/handle_memory.hpp"
+#include "ops/all_to_all/problem.hpp"
+#include "ops/all_to_all/test/gpu/support.hpp"
 #include "xstage/all_to_all.hpp"
 #include "xstage/attention.hpp"
 #include "xstage/error.hpp"

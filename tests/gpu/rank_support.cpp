@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "bench/random_bits.hpp"
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 #include "node/cuda/discovery.hpp"
 #include "xstage/error.hpp"
 

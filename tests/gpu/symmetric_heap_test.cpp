@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 #include "node/cuda/discovery.hpp"
 #include "xstage/error.hpp"
 

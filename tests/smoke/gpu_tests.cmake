@@ -14,7 +14,8 @@ endif()
 add_test(NAME repository.kernels_within_register_budgets
   COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/scripts/check_ptxas.py" "${PROJECT_BINARY_DIR}")
 
-file(GLOB gpu_sources CONFIGURE_DEPENDS gpu/*.cpp gpu/*.cu)
+file(GLOB gpu_sources CONFIGURE_DEPENDS
+  gpu/*.cpp gpu/*.cu "${PROJECT_SOURCE_DIR}/src/ops/*/test/gpu/*.cpp" "${PROJECT_SOURCE_DIR}/src/ops/*/test/gpu/*.cu")
 if(NOT gpu_sources)
   return()
 endif()
@@ -25,7 +26,7 @@ set_target_properties(gpu_tests PROPERTIES CUDA_ARCHITECTURES "90a-real")
 set_target_properties(gpu_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 target_include_directories(gpu_tests PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
 target_link_libraries(gpu_tests PRIVATE
-  xstage_bench xstage xstage_kernels xstage_cuda_node xstage_portable_binary CUDA::cudart_static fmt::fmt-header-only GTest::gmock GTest::gtest_main)
+  xstage_bench xstage_kernels xstage_operators xstage_cuda_node xstage_device xstage xstage_portable_binary CUDA::cudart_static fmt::fmt-header-only GTest::gmock GTest::gtest_main)
 gtest_discover_tests(gpu_tests DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
   PROPERTIES LABELS gpu TIMEOUT 300 RUN_SERIAL ON)
 xstage_test_names(gpu_tests)

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/result_file.hpp"
 #include "cli/bench_run.hpp"
+#include "report/result_file.hpp"
 #include "xstage/trace.hpp"
 
 namespace xstage::cli {

@@ -1,6 +1,6 @@
 /// What a results file says about the code that it measured.
 
-#include "bench/code_record.hpp"
+#include "report/code_record.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/attention_rows.hpp"
-#include "bench/gemm_rows.hpp"
-#include "bench/moe_rows.hpp"
-#include "bench/ulysses_rows.hpp"
+#include "ops/attention/bench/rows.hpp"
+#include "ops/gemm/bench/rows.hpp"
+#include "ops/moe/bench/rows.hpp"
+#include "ops/ulysses/bench/rows.hpp"
 #include "unit/bench_row_support.hpp"
 
 namespace xstage::bench {

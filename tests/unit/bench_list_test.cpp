@@ -3,11 +3,11 @@
 #include <map>
 #include <set>
 
-#include "attention/problem.hpp"
-#include "bench/attention_rows.hpp"
-#include "bench/gemm_rows.hpp"
 #include "cli/json_output.hpp"
-#include "gemm/layout.hpp"
+#include "ops/attention/bench/rows.hpp"
+#include "ops/attention/problem.hpp"
+#include "ops/gemm/bench/rows.hpp"
+#include "ops/gemm/layout.hpp"
 #include "unit/bench_cli_support.hpp"
 
 namespace xstage::cli {

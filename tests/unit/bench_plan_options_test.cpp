@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "all_to_all/problem.hpp"
-#include "attention/problem.hpp"
 #include "base/fields.hpp"
-#include "bench/attention_cells.hpp"
-#include "bench/gemm_cells.hpp"
 #include "files/csv.hpp"
-#include "gemm/layout.hpp"
-#include "moe/problem.hpp"
+#include "ops/all_to_all/problem.hpp"
+#include "ops/attention/bench/cells.hpp"
+#include "ops/attention/problem.hpp"
+#include "ops/gemm/bench/cells.hpp"
+#include "ops/gemm/layout.hpp"
+#include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {

@@ -1,10 +1,10 @@
-#include "bench/result_file.hpp"
+#include "report/result_file.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "bench/code_record.hpp"
+#include "report/code_record.hpp"
 #include "unit/bench_row_support.hpp"
 
 namespace xstage::bench {

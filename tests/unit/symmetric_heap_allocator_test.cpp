@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/offset_allocator.hpp"
+#include "heap/offset_allocator.hpp"
 
 namespace xstage::memory {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/collective_ledger.hpp"
+#include "heap/collective_ledger.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::memory {

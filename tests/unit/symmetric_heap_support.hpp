@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/process_heap.hpp"
+#include "heap/process_heap.hpp"
 #include "xstage/error.hpp"
 #include "xstage/symmetric_heap.hpp"
 

@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "kernels/common/span_record.hpp"
-#include "trace/clock.hpp"
-#include "trace/span_buffer.hpp"
+#include "fabric/span_record.hpp"
+#include "report/clock.hpp"
+#include "report/span_buffer.hpp"
 #include "xstage/error.hpp"
 #include "xstage/files.hpp"
 

@@ -1,5 +1,5 @@
-#include "bench/code_record.hpp"
-#include "kernels/common/launch.hpp"
+#include "device/launch.hpp"
+#include "report/code_record.hpp"
 
 namespace xstage::bench {
 

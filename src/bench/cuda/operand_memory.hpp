@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 
 namespace xstage::bench {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage::bench {

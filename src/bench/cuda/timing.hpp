@@ -10,7 +10,7 @@
 
 #include "bench/cuda/start_gate.hpp"
 #include "bench/row.hpp"
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 
 namespace xstage::bench {
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "node/cuda/device_memory.hpp"
+#include "device/device_memory.hpp"
 #include "xstage/cuda_node.hpp"
 #include "xstage/error.hpp"
 #include "xstage/version.hpp"

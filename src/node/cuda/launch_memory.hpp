@@ -1,8 +1,8 @@
 #pragma once
 // The device memory that burst launches of one GPU use: allocated once per node, reused by every experiment.
 
+#include "device/device_memory.hpp"
 #include "node/cuda/burst_parameters.hpp"
-#include "node/cuda/device_memory.hpp"
 
 namespace xstage::cuda {
 

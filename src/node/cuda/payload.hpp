@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/common/host_device.hpp"
+#include "base/host_device.hpp"
 
 namespace xstage::cuda {
 

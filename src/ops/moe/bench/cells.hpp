@@ -1,0 +1,60 @@
+#pragma once
+// Which mixture-of-experts layers `xstage bench moe` measures. A cell is one model shape with a number of tokens and a
+// routing; its variants are measured against each other. Pure host code.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/moe/bench/routing.hpp"
+#include "ops/moe/bench/shapes.hpp"
+
+namespace xstage::bench {
+
+struct MoeCell {
+  moe::Shape shape{};
+  std::int64_t tokens = 0;  // of each rank
+  moe::Skew skew = moe::Skew::balanced;
+  moe::Share remote_share;  // in lowest terms
+  int ranks = 1;
+};
+
+/// What the command line asks for: every shape with every number of tokens, routing and share.
+struct MoeChoice {
+  std::vector<moe::Shape> shapes;
+  std::vector<std::int64_t> tokens;
+  std::vector<moe::Skew> skews;
+  std::vector<moe::Share> remote_shares;  // in lowest terms; 0/0: natural_share of the ranks
+};
+
+/// "all" or names of moe::shapes. This and those below: each once, in the order of the list; InputError for anything
+/// else.
+[[nodiscard]] std::vector<moe::Shape> parse_moe_shapes(std::string_view text);
+/// Numbers, and "matrix", "decode" and "published" for those of ops/moe/bench/shapes.hpp.
+[[nodiscard]] std::vector<std::int64_t> parse_moe_tokens(std::string_view text);
+/// "balanced", "skewed" and "one_expert".
+[[nodiscard]] std::vector<moe::Skew> parse_moe_routings(std::string_view text);
+/// "natural" and fractions such as "7/8".
+[[nodiscard]] std::vector<moe::Share> parse_remote_shares(std::string_view text);
+
+/// Of the choices of a router that knows nothing of ranks, those on other ranks.
+[[nodiscard]] moe::Share natural_share(int ranks);
+
+/// Cells on so many ranks, none twice. InputError if one breaks a rule.
+[[nodiscard]] std::vector<MoeCell> make_moe_cells(const MoeChoice& choice, int ranks);
+
+/// The heap is made for the cell's tokens and no more.
+[[nodiscard]] moe::Problem problem_of(const MoeCell& cell);
+
+/// Where it equals natural_share, experts are drawn without regard to it.
+[[nodiscard]] moe::RoutingRequest routing_request(const MoeCell& cell);
+
+/// Names of the command line and of result files.
+[[nodiscard]] std::string_view routing_name(moe::Skew skew);
+[[nodiscard]] std::string share_text(const moe::Share& share);  // "1/2"
+
+/// "moe GLM-5, 4096 tokens, balanced, remote share 1/2, on 2 ranks".
+[[nodiscard]] std::string cell_name(const MoeCell& cell);
+
+}  // namespace xstage::bench

@@ -1,0 +1,49 @@
+#pragma once
+// The kernels of the unfused layer, each by itself, with the plans and buffers that the layer gives them.
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bench/cuda/timing.hpp"
+#include "device/device_memory.hpp"
+#include "ops/moe/bench/cuda/operands.hpp"
+#include "ops/moe/bench/rows.hpp"
+#include "ops/moe/device/layer_exchange.hpp"
+#include "ops/moe/device/layer_linears.hpp"
+#include "xstage/moe.hpp"
+#include "xstage/symmetric_heap.hpp"
+
+namespace xstage::bench {
+
+/// On all ranks, in a heap that they share. All kernels but combine have run one after the other when this is made:
+/// each finds what it finds in a layer.
+class MoeParts {
+ public:
+  /// For the combine of `entry`. `twins`: whether local twins can be asked for.
+  MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, const MoeVariant& entry, bool twins);
+
+  /// Any variant that is no layer, on the rank's device as the current one.
+  void enqueue(const MoeVariant& part, int rank, int set, cudaStream_t stream) const;
+  void check() const;
+  [[nodiscard]] const moe::Plan& plan() const { return plan_; }
+
+ private:
+  struct Part {
+    kernels::LayerExchange exchange;
+    kernels::LayerLinears linears;
+    cuda::DeviceBuffer local_tokens, local_slots;  // where local twins leave what is for peers
+    Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan);
+  };
+  void enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const;
+  void enqueue_combine(const Part& part, int rank, bool local, cudaStream_t stream) const;
+
+  const MoeOperands& operands_;
+  moe::Plan plan_;
+  std::optional<PeerAccessHeap> heap_;
+  std::vector<std::unique_ptr<Part>> of_rank_;
+};
+
+}  // namespace xstage::bench

@@ -1,0 +1,61 @@
+#pragma once
+// What dispatch and combine of one rank's layer keep between launches: signals and buffers in the symmetric heap,
+// buffers of the rank alone, reports, and the parameters of both launches.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "fabric/handle.hpp"
+#include "ops/moe/device/parameters.hpp"
+#include "xstage/moe.hpp"
+
+namespace xstage::kernels {
+
+/// What a complete report means, for users. `experts`: of all ranks.
+[[nodiscard]] std::string describe(const RoutingReport& report, int experts);
+
+class LayerExchange {
+ public:
+  /// Collective. Neither problem nor plan breaks a rule, and the plan is complete.
+  LayerExchange(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan, std::chrono::microseconds time_out);
+
+  /// Before each launch, of so many CTAs. Throws what check() throws.
+  void prepare(const moe::Operands& operands, int blocks);
+  [[nodiscard]] const DispatchLaunch& dispatch() const { return dispatch_; }
+  [[nodiscard]] const CombineLaunch& combine() const { return combine_; }
+  /// Where the linear layers between the two find and leave rows.
+  [[nodiscard]] const MoeRows& rows() const { return dispatch_.exchange.rows; }
+  [[nodiscard]] std::int64_t most_rows() const { return most_rows_; }
+
+  /// Throws DeviceError if a wait has expired, InputError if dispatch has met a choice that breaks a rule.
+  void check() const;
+  void synchronise() const { call_.synchronise(); }
+  /// The ranks have come to rest.
+  void restore();
+
+  [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
+  [[nodiscard]] cuda::HandleMemory& memory() { return call_.memory(); }
+  /// After a launch of so many CTAs.
+  void launched(int blocks, CUstream_st* stream) { call_.launched(blocks, stream); }
+
+ private:
+  void take_own_buffers(int most_blocks);
+  void clear_totals();
+  void fill_exchange(MoeExchange& exchange) const;
+  void fill_launches(const moe::Plan& plan);
+
+  moe::Problem problem_;
+  std::int64_t most_rows_;
+  CollectiveHandle call_;
+  SymmetricBuffer tokens_{}, counts_{}, routes_{}, slots_{};
+  MoeRows rows_{};
+  std::int32_t* tokens_of_ = nullptr;
+  std::size_t total_words_ = 0;
+  RoutingReport* report_ = nullptr;  // in pinned memory
+  DispatchLaunch dispatch_{};
+  CombineLaunch combine_{};
+};
+
+}  // namespace xstage::kernels

@@ -1,0 +1,15 @@
+#pragma once
+// From the records of a device buffer to spans.
+
+#include <span>
+
+#include "fabric/span_record.hpp"
+#include "xstage/trace.hpp"
+
+namespace xstage::trace {
+
+/// Appends the spans of one rank. `records` is [CTAs, kernels::span_roles, spans_each]; places that no kernel has
+/// written are zero. Counts tracks without an empty place as full.
+void append_spans(Trace& trace, int rank, std::span<const kernels::SpanRecord> records, int spans_each);
+
+}  // namespace xstage::trace
