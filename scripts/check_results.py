@@ -8,9 +8,13 @@ what it measured (docs/results-format.md). The check compares them with the buil
 rows were edited, or if since then a kernel's machine code, a plan, the timing code or a baseline script has changed. Where
 the file's compiler is not the build's, tokens of the kernels' sources take the place of machine code. It catches
 accidents; it is no seal against forgery.
+
+bench/stale.json names files that are known not to belong to the tree, while no machine is there to measure again: each with
+its SHA-256, so that it stays as it was measured. They are reported and pass.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import pathlib
@@ -207,6 +211,20 @@ def check_file(repository, build, table, file, command):
     return note
 
 
+def check_stale(file, digest):
+    """A note on a file that is known to be of other code."""
+    if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+        raise Stale("is not the file that bench/stale.json names: take it from there if it was measured anew")
+    commit = json.loads(file.read_text(encoding="utf-8")).get("commit")
+    return f"STALE, as bench/stale.json says: it is of commit {commit}; measure again"
+
+
+def stale_files(repository):
+    """{name: SHA-256}"""
+    file = repository / "bench" / "stale.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
 def check(repository, build):
     """(complaints, notes) of all results files."""
     table_file, commands_file = build / "fingerprints.json", repository / "bench" / "measurements.json"
@@ -216,10 +234,14 @@ def check(repository, build):
     files = {file.stem: file for file in sorted((repository / "bench" / "results").glob("*.json"))}
     complaints = [f"bench/results/{name}.json is missing: {commands[name]}" for name in sorted(set(commands) - set(files))]
     notes = []
+    stale = stale_files(repository)
     for name, file in files.items():
         try:
             if name not in commands:
                 raise Stale("bench/measurements.json does not name it")
+            if name in stale:
+                notes.append(f"{file.name}: {check_stale(file, stale[name])}")
+                continue
             note = check_file(repository, build, table, file, commands[name])
             notes.append(f"{file.name}: {note or 'is of this code'}")
         except Stale as reason:

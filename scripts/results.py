@@ -14,6 +14,8 @@ class Results:
         path = repository / self.name
         self.document = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         self.rows = self.document.get("rows", [])
+        stale = repository / "bench" / "stale.json"
+        self.stale = stale.is_file() and name in json.loads(stale.read_text(encoding="utf-8"))
 
     def select(self, **key):
         """Rows with these fields."""
@@ -31,7 +33,8 @@ class Results:
         if not self.document:
             return f"`{self.name}` (missing)"
         command = re.sub(r" (--commit|--output|-o|--limit) \S+", "", self.document["command"])
-        return f"`{self.name}` (`{command}`)"
+        note = ", measured before its code changed last" if self.stale else ""
+        return f"`{self.name}` (`{command}`{note})"
 
     def rest_ms(self):
         """Milliseconds of rest before each trial; None if there are none."""

@@ -1,6 +1,7 @@
 """Tests of scripts/check_results.py: each way in which results and tree can come apart, on a small repository with a tool
 that only says what it is told to."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -212,6 +213,18 @@ class Results(unittest.TestCase):
                 self.measure()
                 self.edit("gemm-h200x2", lambda content: content.pop(field))
                 self.assert_fails("old schema", "measure again")
+
+    def test_file_that_waits_to_be_measured_again(self):
+        self.machine_code["gemm_kernel"] = "cccc"
+        self.make()
+        self.assert_fails("gemm-h200x2.json")
+        file = self.repository / "bench/results/gemm-h200x2.json"
+        self.write("bench/stale.json", json.dumps({"gemm-h200x2": hashlib.sha256(file.read_bytes()).hexdigest()}))
+        complaints, notes = check_results.check(self.repository, self.build)
+        self.assertEqual(complaints, [])
+        self.assertEqual([note.split(":")[0] for note in notes if "STALE" in note], ["gemm-h200x2.json"])
+        self.edit("gemm-h200x2", lambda content: content["rows"][0].update(microseconds=1.5))
+        self.assert_fails("gemm-h200x2.json", "is not the file that bench/stale.json names")
 
     def test_broken_file(self):
         self.write("bench/results/gemm-h200x2.json", '{"commit": ')
