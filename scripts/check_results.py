@@ -153,6 +153,12 @@ def key_of(row, keys):
     return fingerprints.canonical([row.get(name) for name in keys])
 
 
+def findings_of(calibration):
+    """Its rows and what was computed from them."""
+    distances = calibration.get("simulated", {}).get("distances")
+    return {"rows": calibration["rows"], "held_out_errors": calibration.get("held_out_errors"), "distances": distances}
+
+
 def check_rows_of_calibration(repository, build, name, content):
     """A calibration's rows follow from recorded samples and the simulated preset: all are made again."""
     machine = name.removeprefix("calibration-")
@@ -163,9 +169,9 @@ def check_rows_of_calibration(repository, build, name, content):
         made = json.loads(pathlib.Path(results).read_text(encoding="utf-8"))
     if len(made["rows"]) != len(content["rows"]):
         raise Stale(f"{len(content['rows'])} rows, but samples and preset give {len(made['rows'])}")
-    difference = difference_of(content["rows"], made["rows"], "rows")
+    difference = difference_of(findings_of(content), findings_of(made))
     if difference:
-        raise Stale(f"samples and preset give other rows: {difference}")
+        raise Stale(f"samples and preset give other rows or errors: {difference}")
 
 
 def check_measurement(repository, build, table, name, content):

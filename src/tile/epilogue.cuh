@@ -21,7 +21,7 @@ __device__ inline float activate(float value) {
     return 0.5F * value * (1.0F + erff(value * 0.70710678F));
   } else if constexpr (Activation == GemmActivation::gelu_tanh) {
     const float inner = 0.79788456F * (value + 0.044715F * value * value * value);
-    return value - __fdividef(value, 1.0F + __expf(2.0F * inner));
+    return __fdividef(value, 1.0F + __expf(-2.0F * inner));  // (1 + tanh(x)) / 2 is the sigmoid of 2 x; infinity stays
   } else if constexpr (Activation == GemmActivation::silu) {
     return __fdividef(value, 1.0F + __expf(-value));
   } else {

@@ -346,6 +346,10 @@ class Results(unittest.TestCase):
         self.tool_simulates([{"variant": "simulated", "issue_us": 1.26}])
         self.assert_fails("calibration-h200x2.json", "rows.0.issue_us: 1.25, now 1.26")
 
+    def test_errors_edited_in_the_header_of_a_calibration(self):
+        self.edit("calibration-h200x2", lambda content: content.update(held_out_errors=[{"median_error": 0.001}]))
+        self.assert_fails("calibration-h200x2.json", "held_out_errors")
+
     def test_rows_that_the_calibration_lacks(self):
         self.tool_simulates([*self.simulated, {"variant": "simulated", "issue_us": 2.0}])
         self.assert_fails("1 rows, but samples and preset give 2")

@@ -2,6 +2,7 @@
 
 #include "xstage/gemm.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -221,6 +222,38 @@ TEST_P(GemmOperation, BiasAndActivations) {
         expect_right(make_case(problem, world, plan), virtual_ranks(world), 2, ++seed);
       }
     }
+  }
+}
+
+/// As PyTorch's activations do; the bias makes every sum infinite.
+TEST(Gemm, InfinityPassesThroughActivations) {
+  SKIP_WITHOUT_HOPPER(1);
+  constexpr std::uint16_t infinity = 0x7F80;
+  constexpr std::int64_t rows = 70;
+  constexpr std::int64_t columns = 72;
+  constexpr std::int64_t depth = 80;
+  const auto of_device = [](std::int64_t elements, std::uint16_t value) {
+    const std::vector<std::uint16_t> host(static_cast<std::size_t>(elements), value);
+    cuda::DeviceBuffer buffer(0, host.size() * sizeof(value), "a test");
+    cuda::check(cudaMemcpy(buffer.as<void>(), host.data(), buffer.bytes(), cudaMemcpyHostToDevice), "a test");
+    return buffer;
+  };
+  const cuda::DeviceBuffer a = of_device(rows * depth, 0x3FC0);     // 1.5
+  const cuda::DeviceBuffer b = of_device(columns * depth, 0xBF80);  // -1
+  const cuda::DeviceBuffer bias = of_device(columns, infinity);
+  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+    auto problem = make_problem(Operation::gemm, rows, columns, depth);
+    problem.bias = true;
+    problem.activation = activation;
+    const Case which = make_case(problem, 1, Plan{});
+    auto heap = PeerAccessHeap::create({0}, gemm::heap_bytes(problem, which.plan, 1));
+    Gemm gemm(heap.rank(0), problem, which.plan);
+    const cuda::DeviceBuffer output = of_device(rows * columns, 0xFFFF);
+    gemm.launch({a.as<void>(), b.as<void>(), output.as<void>(), bias.as<void>()}, nullptr);
+    std::vector<std::uint16_t> results(rows * columns);
+    cuda::check(cudaMemcpy(results.data(), output.as<void>(), output.bytes(), cudaMemcpyDeviceToHost), "a test");
+    EXPECT_THAT(results, testing::Each(infinity));
+    gemm.check();
   }
 }
 
