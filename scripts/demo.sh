@@ -79,7 +79,7 @@ compare_held_out() {
 
 audit_kernels() {
   heading "Audit a kernel with a long gap: an attention output tile and its Q-loop"
-  look "Look at the verdicts. Phase-shifted, the stores hide behind the next tile. If all CTAs stored at the same" \
+  look "Look at the verdicts. Free-running, the stores hide behind the next tile. If all CTAs stored at the same" \
     "moment, 4 MiB would arrive at once: see what that costs, and how many would have to be staggered."
   show_audit --platform "$output/h200x2.json" "examples/workloads/attention-tile-h200.json"
   heading "Audit a kernel with a short gap: a fine-grained MoE Linear-2 tile"

@@ -2,7 +2,7 @@
 /// Will this kernel's remote stores stall it, and what would change that?
 ///
 /// The design test of the paper (section 4.1) on a calibrated platform, for producers that coincide and for producers
-/// that are phase-shifted, with the price of each violated bound and the values at which the verdict flips.
+/// that are free-running, with the price of each violated bound and the values at which the verdict flips.
 
 #include <optional>
 #include <string>
@@ -60,7 +60,8 @@ struct Audit {
   model::OperatingPoint all_producers;  ///< at K: decides the rate bound
   model::OperatingPoint coincident;     ///< at K_act: decides the capacity bound
   RegimeAudit aligned;
-  RegimeAudit phase_shifted;  ///< its capacity margin is infinite: a smooth flow is bound by the rate only
+  RegimeAudit phase_shifted;  ///< of free-running producers; its capacity margin is infinite: a smooth flow is bound by
+                              ///< the rate only
   std::vector<Flip> flips;
 };
 

@@ -48,6 +48,7 @@ struct ErrorSummary {
   std::string group;       ///< "16-byte stores, periodic, free-running"
   std::string quantity;    ///< what the errors are of
   bool in_bursts = false;  ///< errors are differences in bursts (onset of a train), not fractions
+  bool of_the_law = true;  ///< false where the law claims nothing: the slowest producer, the completion-coupled period
   ErrorStatistics law;
   std::string correction;  ///< what is corrected: "tail of fixed work", "uneven drain"; empty where nothing is
   ErrorStatistics corrected;

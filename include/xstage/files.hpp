@@ -32,7 +32,8 @@ struct SamplesFile {
 [[nodiscard]] std::string format_platform(const Platform& platform);
 [[nodiscard]] Platform read_platform(const std::filesystem::path& path);
 
-/// Whole file as text, at most 64 MiB. InputError if it cannot be read.
+/// Whole file as text, at most 64 MiB. "-" is the standard input; a file of that name is "./-". InputError if it cannot
+/// be read.
 [[nodiscard]] std::string read_text(const std::filesystem::path& path);
 /// Atomic: temporary file in the same folder, fsync, rename. InputError if the folder is missing or not writable.
 void write_text(const std::filesystem::path& path, std::string_view text);

@@ -35,9 +35,9 @@ void set_times(RegimeAudit& result, const model::OperatingPoint& all, double gap
   result.stall_share = stall_us > 0 ? stall_us / result.period_us : 0.0;
 }
 
-/// Phase-shifted producers make a smooth flow (spec: the free-running law holds at any volume), so the only bound is
+/// Free-running producers make a smooth flow (spec: the free-running law holds at any volume), so the only bound is
 /// that the flow is no faster than the drain.
-RegimeAudit audit_phase_shifted(const AuditPoints& points, double gap_us) {
+RegimeAudit audit_free_running(const AuditPoints& points, double gap_us) {
   if (!points.all.usable) {
     return undecided(Regime::free_running, points);
   }
@@ -101,7 +101,7 @@ AuditPoints audit_points(const Platform& platform, const Workload& workload) {
 }
 
 RegimeAudit audit_regime(const AuditPoints& points, double gap_us, Regime regime) {
-  return regime == Regime::aligned ? audit_aligned(points, gap_us) : audit_phase_shifted(points, gap_us);
+  return regime == Regime::aligned ? audit_aligned(points, gap_us) : audit_free_running(points, gap_us);
 }
 
 Verdict verdict_of(const Platform& platform, const Workload& workload, Regime regime) {

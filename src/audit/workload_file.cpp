@@ -37,12 +37,9 @@ Workload parse_workload(std::string_view text, std::string_view origin) {
   root.allow_only({"schema", "name", "description", "store_path", "producers", "coincident_producers",
                    "bytes_per_producer", "gap_us", "staging_slots"});
   Workload workload;
-  workload.name = root.member("name").text();
+  workload.name = root.member("name").printable_text();
   if (const auto description = root.optional_member("description")) {
-    workload.description = description->text();
-  }
-  if (const auto description = root.optional_member("description")) {
-    workload.description = description->text();
+    workload.description = description->printable_text();
   }
   workload.path = root.member("store_path").name<StorePath>();
   workload.producers = root.member("producers").small_integer(1, most_producers);

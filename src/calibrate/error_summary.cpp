@@ -67,6 +67,7 @@ std::vector<ErrorSummary> ErrorCollector::summaries() const {
     summary.group = series.group;
     summary.quantity = series.quantity.name;
     summary.in_bursts = series.quantity.in_bursts;
+    summary.of_the_law = series.quantity.of_the_law;
     summary.law = statistics_of(series.errors_of_law);
     summary.corrected = statistics_of(series.errors_of_corrected);
     if (summary.corrected.samples > 0) {

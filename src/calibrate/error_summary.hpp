@@ -20,6 +20,7 @@ struct Quantity {
   std::string_view name;
   std::string_view correction = {};  ///< what a corrected prediction takes into account; empty where there is none
   bool in_bursts = false;
+  bool of_the_law = true;  ///< as in ErrorSummary
 };
 
 class ErrorCollector {

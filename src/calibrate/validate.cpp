@@ -22,10 +22,10 @@ constexpr Quantity issue_time{"issue time, share of the drain time"};
 constexpr Quantity train_issue_time{"issue time, share of the drain time", "uneven drain"};
 constexpr Quantity issue_time_beyond_knee{"issue time beyond the knee"};
 /// The law knows one issue time for all producers: this is how far the last of them is from it.
-constexpr Quantity slowest_issue_time{"slowest producer's issue time, share of the drain time"};
-constexpr Quantity slowest_beyond_knee{"slowest producer's issue time beyond the knee"};
+constexpr Quantity slowest_issue_time{"slowest producer's issue time, share of the drain time", {}, false, false};
+constexpr Quantity slowest_beyond_knee{"slowest producer's issue time beyond the knee", {}, false, false};
 constexpr Quantity onset_of_backpressure{"onset of back-pressure", "uneven drain", true};
-constexpr Quantity counterfactual_period{"completion-coupled period"};
+constexpr Quantity counterfactual_period{"completion-coupled period", {}, false, false};
 
 double relative_error(double predicted, double measured) { return std::abs(predicted - measured) / measured; }
 

@@ -26,9 +26,9 @@ struct AuditOptions {
 };
 
 bool passes(const Audit& audit, const std::string& regime) {
-  const bool shifted = audit.phase_shifted.verdict == Verdict::piggyback;
+  const bool free_running = audit.phase_shifted.verdict == Verdict::piggyback;
   const bool aligned = audit.aligned.verdict == Verdict::piggyback;
-  return (shifted || regime == "aligned") && (aligned || regime == "phase-shifted");
+  return (free_running || regime == "aligned") && (aligned || regime == "free-running");
 }
 
 Workload workload_of(const AuditOptions& options) {
@@ -93,8 +93,8 @@ void add_audit(CLI::App& tool, Invocation& invocation) {
   CLI::App* verb = tool.add_subcommand("audit", "Will a kernel's remote stores stall it, and what would change that?");
   verb->add_option("--platform", options->platform, "platform profile (JSON)")->required();
   add_workload_options(*verb, options);
-  verb->add_option("--regime", options->regime, "the regime that must pass: aligned, phase-shifted or both")
-      ->check(CLI::IsMember({"aligned", "phase-shifted", "both"}));
+  verb->add_option("--regime", options->regime, "the regime that must pass: aligned, free-running or both")
+      ->check(CLI::IsMember({"aligned", "free-running", "both"}));
   verb->add_flag("--json", options->json, json_help);
   verb->callback([verb, options, &invocation] {
     require_one_source(*verb, *options);

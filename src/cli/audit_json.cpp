@@ -60,7 +60,7 @@ Json audit_json(const Platform& platform, const Audit& audit) {
           {"workload", workload_json(workload)},
           {"operating_point", numbers_at(workload.producers)},
           {"coincident_operating_point", numbers_at(coincident_producers(workload))},
-          {"phase_shifted", regime_json(audit.phase_shifted)},
+          {"free_running", regime_json(audit.phase_shifted)},
           {"aligned", regime_json(audit.aligned)},
           {"flips", flips}};
 }

@@ -56,11 +56,13 @@ std::string bound_text(double margin_value, const std::string& margin_text) {
 }
 
 void print_regimes(std::ostream& out, const Audit& audit) {
-  const RegimeAudit& shifted = audit.phase_shifted;
+  const RegimeAudit& free_running = audit.phase_shifted;
   const RegimeAudit& aligned = audit.aligned;
-  Table table({"", "phase-shifted\n(free-running)", "aligned\n"});
+  Table table({"", "free-running", "aligned"});
   table.left_align(1);
-  const auto row = [&](const char* name, const auto& cell) { table.add_row({name, cell(shifted), cell(aligned)}); };
+  const auto row = [&](const char* name, const auto& cell) {
+    table.add_row({name, cell(free_running), cell(aligned)});
+  };
   row("verdict", [](const RegimeAudit& a) { return std::string(name_of(a.verdict)); });
   row("rate bound: gap beyond the recovery gap (microseconds)",
       [](const RegimeAudit& a) { return bound_text(a.test.rate_margin_us, margin(a.test.rate_margin_us, 2)); });
@@ -135,7 +137,7 @@ void print_audit(std::ostream& out, const Platform& platform, const Audit& audit
   print_regimes(out, audit);
   print_reasons(out, audit.phase_shifted);
   print_reasons(out, audit.aligned);
-  print_flips(out, audit, audit.phase_shifted, "phase-shifted");
+  print_flips(out, audit, audit.phase_shifted, "free-running");
   print_flips(out, audit, audit.aligned, "aligned");
   print_notes(out, audit);
 }

@@ -66,7 +66,8 @@ double drain_of(const std::string& platform) {
 
 /// Nothing is measured, and no GPU is needed if the ranks are named.
 ExitCode write_routings(Console& console, const MoeOptions& options, const bench::MoeChoice& choice) {
-  require_different_files({options.platform, options.output, options.routing_file});
+  require_different_files({options.platform}, {options.output, options.routing_file});
+  refuse_standard_output("--write-routing", options.routing_file);
   const auto ranks =
       options.devices.empty() ? choose_devices({}, describe_cuda_devices()).size() : options.devices.size();
   const std::vector<bench::MoeCell> cells = bench::make_moe_cells(choice, static_cast<int>(ranks));

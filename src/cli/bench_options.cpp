@@ -37,7 +37,9 @@ void check_options(const BenchOptions& options) {
     throw UsageError(fmt::format("--trials {}: from 1 to {}", options.trials, most_trials));
   }
   static_cast<void>(parsed("--sustained", [&] { return bench::parse_sustained(options.sustained); }));
-  require_different_files({options.platform, options.output, options.trace});
+  require_different_files({options.platform}, {options.output, options.trace});
+  refuse_standard_output("-o", options.output);
+  refuse_standard_output("--trace", options.trace);
 }
 
 std::optional<Platform> read_named_platform(const BenchOptions& options) {

@@ -60,6 +60,10 @@ void report(Console& console, const CalibrateOptions& options, const SamplesFile
                              {"profile", profile_json(platform)}});
     return;
   }
+  if (is_standard_output(options.profile) || is_standard_output(options.samples) ||
+      is_standard_output(options.results)) {
+    return;
+  }
   print_profile(console.out, platform);
   console.out << fmt::format("\nWrote {} ({} samples) and {}\n", options.samples, samples.samples.size(),
                              options.profile);
@@ -76,11 +80,18 @@ void check_options(const CalibrateOptions& options) {
     throw UsageError(fmt::format("--results with --node {}: its rows 'remote' are measured ones, from cuda or recorded",
                                  options.node));
   }
-  require_different_files({options.profile, options.samples, options.results});
-  check_writable(options.profile);
-  check_writable(options.samples);
+  require_different_files({file_of_node(options.node)}, {options.profile, options.samples, options.results});
+  require_different_files({file_of_node("simulated:" + options.simulated)},
+                          {options.profile, options.samples, options.results});
+  if (options.json) {
+    refuse_standard_output("-o", options.profile);
+    refuse_standard_output("--samples", options.samples);
+    refuse_standard_output("--results", options.results);
+  }
+  check_output(options.profile);
+  check_output(options.samples);
   if (!options.results.empty()) {
-    check_writable(options.results);
+    check_output(options.results);
     static_cast<void>(make_simulated_node(options.simulated));  // refuses unknown presets before the measurement
   }
 }
@@ -110,12 +121,12 @@ ExitCode calibrate(Console& console, const CalibrateOptions& options) {
     samples.node.command = console.command;
   }
   samples.code = code_of_measurement(console, options.node);
-  write_text(options.samples, format_samples(samples));
+  write_output(console, options.samples, format_samples(samples));
   const Platform platform = fit(samples);
-  write_text(options.profile, format_platform(platform));
+  write_output(console, options.profile, format_platform(platform));
   if (!options.results.empty()) {
-    write_text(options.results,
-               format_calibration_results(platform, samples, simulated_samples(options.simulated, samples)));
+    write_output(console, options.results,
+                 format_calibration_results(platform, samples, simulated_samples(options.simulated, samples)));
   }
   report(console, options, samples, platform);
   return ExitCode::success;
@@ -129,7 +140,8 @@ void add_calibrate(CLI::App& tool, Invocation& invocation) {
   verb->add_option("--node", options->node, "cuda, simulated:PRESET, simulated:FILE.json or recorded:FILE.csv")
       ->required();
   verb->add_flag("--quick", options->quick, "16-byte stores only");
-  verb->add_option("-o,--output", options->profile, "platform profile to write (JSON)")->required();
+  verb->add_option("-o,--output", options->profile, "platform profile to write (JSON); - is the standard output")
+      ->required();
   verb->add_option("--samples", options->samples, "samples to write (CSV)")->required();
   verb->add_option("--results", options->results,
                    "results file to write (JSON): every sample beside its prediction, and --simulated's samples");

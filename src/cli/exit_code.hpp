@@ -7,7 +7,8 @@ namespace xstage::cli {
 
 enum class ExitCode {
   success = 0,
-  test_failed = 1,  ///< audit: the design test was not passed; bench --verify: results are wrong
+  test_failed = 1,  ///< audit: the design test was not passed; validate: an error above --max-error; bench --verify:
+                    ///< results are wrong
   usage = 2,        ///< the command line cannot be understood
   bad_input = 3,    ///< a file or a value breaks a rule
   device = 4,       ///< the machine cannot do it, or the user interrupted a measurement

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cli/quantities.hpp"
 #include "cli/table.hpp"
 #include "cli/wording.hpp"
@@ -14,6 +16,10 @@ namespace {
 std::string with_interval(const Estimate& estimate) {
   if (!estimate.value) {
     return "not known: " + estimate.reason;
+  }
+  if (!std::isfinite(estimate.low) || !std::isfinite(estimate.high)) {
+    return fmt::format("{:.1f}  ({} sample{}: no interval)", *estimate.value, estimate.points,
+                       estimate.points == 1 ? "" : "s");
   }
   return fmt::format("{:.1f}  (95% interval {:.1f} to {:.1f}, {} samples)", *estimate.value, estimate.low,
                      estimate.high, estimate.points);

@@ -71,6 +71,19 @@ double parse_bytes(std::string_view option, std::string_view text) {
   return bytes;
 }
 
+double parse_share(std::string_view option, std::string_view text) {
+  std::string_view digits = text;
+  const bool in_percent = digits.ends_with('%');
+  if (in_percent) {
+    digits.remove_suffix(1);
+  }
+  double value = 0;
+  if (!parse_number(digits, value) || value < 0) {
+    reject(option, text, "must be a share of at least 0, as a percentage or a fraction (5% or 0.05)");
+  }
+  return in_percent ? value / 100 : value;
+}
+
 double parse_microseconds(std::string_view option, std::string_view text) {
   double value = 0;
   if (!parse_number(text, value) || value < 0) {

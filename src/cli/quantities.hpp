@@ -10,6 +10,9 @@ namespace xstage::cli {
 /// "32768", "32KiB", "1.5MiB" -> bytes. Throws UsageError naming the option, the text and the rule.
 [[nodiscard]] double parse_bytes(std::string_view option, std::string_view text);
 
+/// "5%" or "0.05" -> a fraction of at least 0.
+[[nodiscard]] double parse_share(std::string_view option, std::string_view text);
+
 /// "12.5" -> microseconds.
 [[nodiscard]] double parse_microseconds(std::string_view option, std::string_view text);
 

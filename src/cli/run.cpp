@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/nearest.hpp"
 #include "cli/verbs.hpp"
 #include "xstage/error.hpp"
 #include "xstage/version.hpp"
@@ -23,8 +24,8 @@ constexpr const char* description =
     "and audits kernels whose epilogues store remotely.";
 
 constexpr const char* exit_codes =
-    "Exit codes: 0 good, 1 audit: test not passed, or bench --verify: wrong results, 2 usage, 3 bad input,\n"
-    "4 device or interrupted.\n"
+    "Exit codes: 0 good, 1 audit or validate --max-error: test not passed, or bench --verify: wrong\n"
+    "results, 2 usage, 3 bad input, 4 device or interrupted.\n"
     "Times are microseconds; sizes are bytes and may carry a suffix (32KiB, 4MiB).";
 
 std::string quoted(std::string_view argument) {
@@ -69,7 +70,42 @@ void check_verb(const CLI::App& tool, int argument_count, const char* const* arg
     verbs.push_back(verb->get_name());
   }
   if (std::find(verbs.begin(), verbs.end(), arguments[1]) == verbs.end()) {
-    throw UsageError(fmt::format("unknown verb '{}': one of {}", arguments[1], fmt::join(verbs, ", ")));
+    const std::string meant = nearest(arguments[1], verbs);
+    throw UsageError(fmt::format("unknown verb '{}': {}one of {}", arguments[1],
+                                 meant.empty() ? "" : fmt::format("did you mean {}? It must be ", meant),
+                                 fmt::join(verbs, ", ")));
+  }
+}
+
+/// The parser would complain first of what is missing, and a mistyped option is why it is missing.
+void check_options(const CLI::App& tool, int argument_count, const char* const* arguments) {
+  const CLI::App* app = &tool;
+  std::string verb = "xstage";
+  for (int index = 1; index < argument_count; ++index) {
+    const std::string_view argument = arguments[index];
+    if (argument == "--") {
+      return;  // what follows are no options
+    }
+    if (argument.substr(0, 2) != "--") {
+      const auto verbs = app->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == argument; });
+      app = verbs.empty() ? app : verbs.front();
+      verb += verbs.empty() ? "" : " " + std::string(argument);
+      continue;
+    }
+    const std::string name(argument.substr(0, argument.find('=')));
+    if (app->get_option_no_throw(name) != nullptr) {
+      continue;
+    }
+    std::vector<std::string> known;
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& long_name : option->get_lnames()) {
+        known.push_back("--" + long_name);
+      }
+    }
+    const std::string meant = nearest(name, known);
+    throw UsageError(fmt::format(
+        "unknown option '{}' of {}: {}", name, verb,
+        meant.empty() ? fmt::format("{} --help lists the options", verb) : fmt::format("did you mean {}?", meant)));
   }
 }
 
@@ -77,6 +113,7 @@ ExitCode run_verb(CLI::App& tool, const Invocation& invocation, int argument_cou
                   Console& console) {
   try {
     check_verb(tool, argument_count, arguments);
+    check_options(tool, argument_count, arguments);
     tool.parse(argument_count, arguments);
     return invocation.verb(console);
   } catch (const CLI::ParseError& error) {

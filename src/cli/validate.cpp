@@ -8,7 +8,9 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "cli/comparison_json.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/json_output.hpp"
+#include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
 #include "cli/simulated_samples.hpp"
 #include "cli/table.hpp"
@@ -35,8 +38,50 @@ struct ValidateOptions {
   std::string group;      ///< empty: every group
   bool all = false;
   bool rows = false;
+  std::optional<double> max_error;  ///< a fraction
   bool json = false;
 };
+
+/// The prediction that goes furthest: corrected where there is a correction.
+double worst_error(const ErrorSummary& error) {
+  return error.corrected.samples > 0 ? error.corrected.worst : error.law.worst;
+}
+
+/// Errors beyond --max-error. Of the slowest producer and of a kernel that waits the law claims nothing, and onsets are
+/// counted in bursts.
+std::vector<ErrorSummary> exceeding(const Validation& validation, double max_error) {
+  std::vector<ErrorSummary> found;
+  std::copy_if(validation.errors.begin(), validation.errors.end(), std::back_inserter(found),
+               [&](const ErrorSummary& error) {
+                 return error.of_the_law && !error.in_bursts && worst_error(error) > max_error;
+               });
+  return found;
+}
+
+/// A simulated GPU stands for the real one: its samples may be compared with that one's profile.
+std::string_view model_of(const Device& device) {
+  constexpr std::string_view simulated = " (simulated)";
+  std::string_view name = device.name;
+  if (name.ends_with(simulated)) {
+    name.remove_suffix(simulated.size());
+  }
+  return name;
+}
+
+/// A profile says nothing about another machine: a comparison would be of GPUs, not of predictions.
+void require_same_machine(const ValidateOptions& options, const Platform& platform, const SamplesFile& samples) {
+  if (platform.node.devices.empty() || samples.node.devices.empty()) {
+    return;
+  }
+  const Device& fitted = platform.node.devices.front();
+  const Device& measured = samples.node.devices.front();
+  if (model_of(fitted) != model_of(measured) || fitted.multiprocessors != measured.multiprocessors) {
+    throw InputError(fmt::format(
+        "{}: samples of {} ({} multiprocessors), but {} is a profile of {} ({}): both must be of one machine",
+        options.samples, measured.name, measured.multiprocessors, options.platform, fitted.name,
+        fitted.multiprocessors));
+  }
+}
 
 /// Keeps the groups whose name holds the text.
 Validation only_groups(Validation validation, const std::string& text) {
@@ -175,6 +220,12 @@ Validation compare_with_profile(const ValidateOptions& options, const Platform& 
                                  options.all ? "" : "held-out ",
                                  options.group.empty() ? "" : " in a group named '" + options.group + "'"));
   }
+  const auto compared = [](const ErrorSummary& error) { return error.of_the_law && !error.in_bursts; };
+  if (std::none_of(validation.errors.begin(), validation.errors.end(), compared)) {
+    throw InputError(
+        fmt::format("{}: {} predicts none of its {} samples: their paths and producers must be in the profile",
+                    options.samples, options.platform, validation.rows.size()));
+  }
   return validation;
 }
 
@@ -189,6 +240,13 @@ void print_comparison(std::ostream& out, const ValidateOptions& options, const P
   }
 }
 
+void print_test(std::ostream& out, double max_error, const std::vector<ErrorSummary>& excess) {
+  out << fmt::format("\nTest (no error above {}): {}\n", percent(max_error), excess.empty() ? "passed" : "NOT passed");
+  for (const ErrorSummary& error : excess) {
+    out << fmt::format("  {}: {}: {}\n", error.group, error.quantity, percent(worst_error(error)));
+  }
+}
+
 ExitCode validate_samples(Console& console, const ValidateOptions& options) {
   if (options.platform.empty() && options.simulated.empty()) {
     throw UsageError("validate needs --platform, --simulated or both: what the samples are compared with");
@@ -196,11 +254,20 @@ ExitCode validate_samples(Console& console, const ValidateOptions& options) {
   if (options.platform.empty() && (options.all || options.rows || !options.group.empty())) {
     throw UsageError("--all, --rows and --group choose among the predictions of --platform");
   }
+  if (options.platform.empty() && options.max_error) {
+    throw UsageError("--max-error judges the predictions of --platform");
+  }
+  require_different_files({options.platform, options.samples}, {});
   const SamplesFile samples = read_samples(options.samples);
+  std::vector<ErrorSummary> excess;
   Json json{{"schema", "xstage.validation/1"}};
   if (!options.platform.empty()) {
     const Platform platform = read_platform(options.platform);
+    require_same_machine(options, platform, samples);
     const Validation validation = compare_with_profile(options, platform, samples);
+    if (options.max_error) {
+      excess = exceeding(validation, *options.max_error);
+    }
     if (options.json) {
       json = document(options, platform, validation);
     } else {
@@ -217,9 +284,16 @@ ExitCode validate_samples(Console& console, const ValidateOptions& options) {
     }
   }
   if (options.json) {
+    if (options.max_error) {
+      json["max_error"] = *options.max_error;
+      json["exceeded"] = errors_json(excess);
+      json["passed"] = excess.empty();
+    }
     print_json(console.out, json);
+  } else if (options.max_error) {
+    print_test(console.out, *options.max_error, excess);
   }
-  return ExitCode::success;
+  return excess.empty() ? ExitCode::success : ExitCode::test_failed;
 }
 
 }  // namespace
@@ -234,6 +308,9 @@ void add_validate(CLI::App& tool, Invocation& invocation) {
   verb->add_flag("--all", options->all, "every sample, not only those held out from the fit");
   verb->add_option("--group", options->group, "only groups whose name holds this text (\"periodic, aligned\")");
   verb->add_flag("--rows", options->rows, "every sample beside its prediction, not only the errors");
+  verb->add_option_function<std::string>(
+      "--max-error", [options](const std::string& text) { options->max_error = parse_share("--max-error", text); },
+      "exit code 1 if the worst error of a predicted period or mean issue time is above this (5% or 0.05)");
   verb->add_flag("--json", options->json, json_help);
   verb->callback([options, &invocation] {
     invocation.verb = [options](Console& console) { return validate_samples(console, *options); };

@@ -50,6 +50,8 @@ class JsonValue {
   /// Scalars. Ranges include both ends.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string non_empty_text() const;
+  /// Without control characters: what is shown on a terminal.
+  [[nodiscard]] std::string printable_text() const;
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] double number(double minimum, double maximum = std::numeric_limits<double>::max()) const;
   [[nodiscard]] double positive_number() const;

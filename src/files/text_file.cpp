@@ -189,10 +189,7 @@ FileDescriptor open_stream(const fs::path& path) {
   return FileDescriptor(descriptor);
 }
 
-}  // namespace
-
-std::string read_text(const fs::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+std::string read_open(const fs::path& path, const FileDescriptor& file) {
   if (file.get() < 0) {
     fail(path, "cannot read", errno);
   }
@@ -205,6 +202,17 @@ std::string read_text(const fs::path& path) {
         fmt::format("{}: larger than {} bytes (64 MiB), the most that is read", path.string(), largest_file_bytes));
   }
   return text;
+}
+
+}  // namespace
+
+std::string read_text(const fs::path& path) {
+  if (path == "-") {
+    // It can be read once; who asks again gets the same text.
+    static const std::string standard_input = read_open(path, FileDescriptor(::dup(STDIN_FILENO)));
+    return standard_input;
+  }
+  return read_open(path, FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
 }
 
 void write_text(const fs::path& path, std::string_view text) {

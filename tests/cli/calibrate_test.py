@@ -111,10 +111,10 @@ class Calibrated(ToolTest):
         periods = [row["period_us"] for row in prediction["rows"]]
         self.assertEqual(periods, sorted(periods))
         short = run("audit", "--platform", self.profile, "--producers", 132, "--bytes", "32KiB", "--gap", 1, "--json")
-        self.assertEqual(self.json_of(short, 1)["phase_shifted"]["verdict"], "reshape")
+        self.assertEqual(self.json_of(short, 1)["free_running"]["verdict"], "reshape")
         long = run("audit", "--platform", self.profile, "--producers", 132, "--bytes", "32KiB", "--gap", 100,
-                   "--regime", "phase-shifted", "--json")
-        self.assertEqual(self.json_of(long)["phase_shifted"]["verdict"], "piggyback")
+                   "--regime", "free-running", "--json")
+        self.assertEqual(self.json_of(long)["free_running"]["verdict"], "piggyback")
 
     def test_damaged_samples_leave_no_profile(self):
         with open(self.samples, encoding="utf-8") as file:

@@ -112,11 +112,11 @@ TEST_F(CliRun, BadInputIsThreeAndNamesTheFile) {
 }
 
 TEST_F(CliRun, AuditExitsWithItsTest) {
-  // The round platform with a gap of 20: passes phase-shifted, fails aligned (audit_platform.hpp).
+  // The round platform with a gap of 20: passes free-running, fails aligned (audit_platform.hpp).
   EXPECT_EQ(run_tool(audit_words("20")).code, 1);
   EXPECT_EQ(run_tool(with(audit_words("20"), {"--regime", "aligned"})).code, 1);
-  EXPECT_EQ(run_tool(with(audit_words("20"), {"--regime", "phase-shifted"})).code, 0);
-  EXPECT_EQ(run_tool(with(audit_words("3"), {"--regime", "phase-shifted"})).code, 1);
+  EXPECT_EQ(run_tool(with(audit_words("20"), {"--regime", "free-running"})).code, 0);
+  EXPECT_EQ(run_tool(with(audit_words("3"), {"--regime", "free-running"})).code, 1);
   EXPECT_EQ(run_tool(with(audit_words("20"), {"--coincident", "40"})).code, 0);
 }
 
@@ -133,11 +133,11 @@ TEST_F(CliRun, AuditThatCannotDecideIsNotAPass) {
 TEST_F(CliRun, AuditJsonHoldsBothRegimesAndTheFlips) {
   const Outcome outcome = run_tool(with(audit_words("20"), {"--json"}));
   const nlohmann::json document = nlohmann::json::parse(outcome.out);
-  EXPECT_EQ(document["phase_shifted"]["verdict"], "piggyback");
+  EXPECT_EQ(document["free_running"]["verdict"], "piggyback");
   EXPECT_EQ(document["aligned"]["verdict"], "reshape");
   EXPECT_EQ(document["passed"], false);
-  EXPECT_EQ(document["phase_shifted"]["capacity_bound"]["holds"], true);
-  EXPECT_TRUE(document["phase_shifted"]["capacity_bound"]["margin_bytes"].is_null());
+  EXPECT_EQ(document["free_running"]["capacity_bound"]["holds"], true);
+  EXPECT_TRUE(document["free_running"]["capacity_bound"]["margin_bytes"].is_null());
   EXPECT_NEAR(document["aligned"]["capacity_bound"]["price_us"].get<double>(), 2.24, 1e-9);
   EXPECT_EQ(document["flips"].size(), 7U);
   EXPECT_EQ(outcome.err, "");
@@ -147,7 +147,7 @@ TEST_F(CliRun, AuditReadsAWorkloadFile) {
   const std::string workload = file("workload.json", R"({"schema": "xstage.workload/1", "name": "a kernel",
       "description": "numbers by hand", "store_path": "store16", "producers": 128, "bytes_per_producer": 32000,
       "gap_us": 20})");
-  const Outcome outcome = run_tool({"audit", "--platform", profile, workload, "--regime", "phase-shifted"});
+  const Outcome outcome = run_tool({"audit", "--platform", profile, workload, "--regime", "free-running"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("a kernel"), std::string::npos);
   EXPECT_NE(outcome.out.find("numbers by hand"), std::string::npos);
