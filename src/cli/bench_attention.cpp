@@ -65,8 +65,7 @@ std::string bounds_text(const bench::Outcome& outcome) {
 
 /// Variants that these ranks have.
 std::vector<bench::AttentionVariant> choose_variants(const AttentionOptions& options, int ranks) {
-  const auto variants =
-      parsed("--variants", [&] { return bench::select_variants(variant_table, options.variants, ranks); });
+  auto variants = parsed("--variants", [&] { return bench::select_variants(variant_table, options.variants, ranks); });
   if (options.spans || !options.trace.empty()) {  // a trace implies spans
     const std::string absent = bench::why_no_spans(variants, !options.trace.empty());
     if (!absent.empty()) {

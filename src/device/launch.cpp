@@ -50,6 +50,11 @@ void check_stream(cudaStream_t stream, const char* what) {
   if (stream == nullptr) {
     return;  // the current GPU's own
   }
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cuda::check(cudaStreamIsCapturing(stream, &capture), "asking whether a stream is captured");
+  if (capture != cudaStreamCaptureStatusNone) {
+    return;  // nothing else may be asked of it
+  }
   int current = 0;
   int device = 0;
   cuda::check(cudaGetDevice(&current), "asking for the current GPU");

@@ -346,9 +346,9 @@ double CapturedVariant::run_sustained(const Ranks& ranks, double seconds, double
   }
   ends.back().wait(ranks);
   variant_.check();
-  const auto half = static_cast<std::size_t>(pieces / 2);
-  const double calls = static_cast<double>(pieces - pieces / 2 - 1) * graphs * replays_;
-  return ends[half].microseconds_to(ends.back()) / calls;
+  const int half = pieces / 2;
+  const double calls = static_cast<double>(pieces - half - 1) * graphs * replays_;
+  return ends[static_cast<std::size_t>(half)].microseconds_to(ends.back()) / calls;
 }
 
 namespace {
