@@ -77,8 +77,9 @@ class GemmReduceScatter {
 };
 
 void bind_plan(nb::module_& module) {
-  nb::class_<Plan> plan(module, "Plan", "The numbers that a kernel is launched with; see include/xstage/plan.hpp.");
-  binding::bind_plan_fields(plan, xstage::gemm::plan_fields());
+  nb::class_<Plan> plan_class(module, "Plan",
+                              "The numbers that a kernel is launched with; see include/xstage/plan.hpp.");
+  binding::bind_plan_fields(plan_class, xstage::gemm::plan_fields());
   module.def("make_plan", &make_plan, "m"_a, "n"_a, "k"_a, "world"_a, "multiprocessors"_a,
              "Plan of gemm_reduce_scatter; m, n, k are of the whole problem.");
   module.def(
