@@ -40,8 +40,9 @@ function(xstage_cuda_settings target)
 
   # Design rule 10: what ptxas says about every kernel is kept beside its object file and read by scripts/check_ptxas.py.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v,-warn-spills>")
+  # A launcher of the user's own (ccache) comes behind it; without one, a trailing ";" would be an empty argument.
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
-  set_target_properties(${target} PROPERTIES
-    CUDA_COMPILER_LAUNCHER "${Python3_EXECUTABLE};${PROJECT_SOURCE_DIR}/scripts/capture_ptxas.py;${CMAKE_CUDA_COMPILER_LAUNCHER}")
+  set(launcher "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/scripts/capture_ptxas.py" ${CMAKE_CUDA_COMPILER_LAUNCHER})
+  set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
 endfunction()
 xstage_cuda_settings(xstage_cuda_node)
