@@ -7,6 +7,7 @@ import statistics
 from results import MISSING, Results, number, quotient, software, table
 
 NODE = "h200x2"
+STORE_PATHS = {"store16": "16-byte stores", "bulk": "bulk copies"}
 
 # GB/s of one cudaMemcpyPeer after the other, in one direction between the same two GPUs. xstage does not measure copy
 # engines: the number is that of a separate reading, docs/notes/calibration.md.
@@ -27,13 +28,9 @@ def units(repository):
             number(COPY_ENGINE_GB_PER_S, 1),
             "payload of `cudaMemcpyPeer`: `device_to_device_memcpy_write_ce` of nvbandwidth times such copies",
         ],
-        [
-            "drain rate R",
-            drains.get("store16", MISSING),
-            f"payload of 16-byte stores from all {device['multiprocessors']} CTAs of one source GPU; "
-            f"bulk copies reach {drains.get('bulk', MISSING)}",
-        ],
     ]
+    every_cta = f"payload that all {device['multiprocessors']} CTAs of one GPU store to one peer"
+    rows += [[f"drain rate R, {name}", drains.get(path, MISSING), every_cta] for path, name in STORE_PATHS.items()]
     return table([f"{len(platform['node']['devices'])} × {device['name']}", "GB/s", "what it counts"], rows)
 
 
@@ -68,7 +65,7 @@ def gemm_rows(ours, baselines):
         for row in ours.select(op="gemm", variant="alone")
     ]
     cublas = f"cuBLAS {ours.document.get('cublas', '')}".strip()
-    library = "PyTorch: `symm_mem`'s fused operation, or `matmul`, then NCCL; the faster"
+    library = "PyTorch: the faster of `symm_mem`'s fused operation and of `matmul` followed by NCCL"
     return [
         ["GEMM alone", cublas, spread(alone), MISSING],
         ["GEMM with its collective", library, spread(ratios), spread([row.get("ratio") for row in fused])],
@@ -84,7 +81,7 @@ def attention_rows(ours, baselines):
         if any(ratios):
             rows.append(["attention alone", label, spread(ratios), MISSING])
     arrived = "fused_arrived" if ours.select(variant="fused_arrived") else "fused"
-    library = "cuDNN, then layout copy and NCCL all-to-all"
+    library = "cuDNN, followed by a layout copy and NCCL's all-to-all"
     rows.append(
         [
             "attention with its all-to-all",
@@ -97,7 +94,7 @@ def attention_rows(ours, baselines):
 
 
 def ulysses_rows(ours, baselines):
-    library = "PyTorch: cuBLAS, cuDNN and NCCL, the fastest of its forms"
+    library = "PyTorch: the fastest form with cuBLAS, cuDNN and NCCL"
     ratios = over(baselines, "torch_nccl", ours, "fused", ("tokens", "heads", "head_dim", "dtype", "ranks"))
     return [["Ulysses layer", library, spread(ratios), spread([row.get("ratio") for row in ours.select(variant="fused")])]]
 
@@ -134,17 +131,18 @@ def families(repository):
         used = [file(name) for name in names]
         rows += rows_of(*used)
         files += used
-    headings = ["kernel family, bf16", "baseline", "baseline's time ÷ ours", "ours ÷ the same without communication"]
+    headings = ["kernel family, bf16", "baseline", "baseline's time ÷ ours", "ours ÷ compute alone"]
     versions = dict.fromkeys(part for one in files if one.document.get("software") for part in software(one).split(", "))
     text = (
-        "A cell has the median, the range and the number of shapes; a first number above 1 means that the baseline takes longer.\n"
+        "A cell has the median, the range and the number of shapes. A ratio above 1 in the third column means that the baseline takes longer.\n"
         f"Baselines: {', '.join(versions) or 'PyTorch'}.\n\n" + table(headings, rows)
     )
     old = [one for one in files if one.stale]
     if old:
+        which = f"all {len(files)}" if len(old) == len(files) else f"{len(old)} of the {len(files)}"
         text += (
-            f"\n\nThe code has changed since {len(old)} of the {len(files)} files behind this table were measured; "
-            "[docs/results.md](docs/results.md) names them."
+            f"\n\nThe code has changed since {which} files behind this table were measured; [docs/results.md](docs/results.md) "
+            "says which."
         )
     return text
 

@@ -166,8 +166,8 @@ class Summary(Repository):
         profile.write_text(json.dumps({"node": node, "paths": paths}), encoding="utf-8")
         text = summary_tables.units(self.root)
         self.assertIn("| raw link rate | 478 |", text)
-        self.assertIn("| drain rate R | 373.4 |", text)
-        self.assertIn("all 132 CTAs", text)
+        self.assertIn("| drain rate R, 16-byte stores | 373.4 | payload that all 132 CTAs", text)
+        self.assertIn("| drain rate R, bulk copies | – |", text)
         node["links"] = "unknown"
         profile.write_text(json.dumps({"node": node, "paths": paths}), encoding="utf-8")
         self.assertIn("| raw link rate | – |", summary_tables.units(self.root))
