@@ -82,7 +82,7 @@ void check_problem(const Problem& problem, int world);
 }  // namespace all_to_all
 
 /// One rank's handle. Its constructor is collective: every rank constructs the same handles in the same order. A handle
-/// is not thread-safe, and its launches are ordered by their stream, so that one of them runs at a time.
+/// is not thread-safe. Its launches run one at a time, in stream order.
 class AllToAll {
  public:
   AllToAll(HeapRank& heap, const all_to_all::Problem& problem, const all_to_all::Plan& plan,

@@ -1,7 +1,7 @@
 #pragma once
 // Attention whose kernel stores each result tile directly to the rank that owns its rows (Ulysses sequence
 // parallelism), on GPUs of compute capability 9.0. Source: the FlashAttention-A2A workload of "X-Stage" (arXiv
-// 2607.23264); the order of work inside a tile is that of FlashAttention-3 (arXiv 2407.08608).
+// 2607.23264); a tile is computed in the order of FlashAttention (arXiv 2205.14135).
 //
 //   operands of a rank     query       [sequences, rows, heads / R, head_dim]
 //                          key, value  [sequences, keys, kv_heads / R, head_dim]
@@ -161,7 +161,7 @@ void check_problem(const Problem& problem, int world);
 }  // namespace attention
 
 /// One rank's handle. Its constructor is collective: every rank constructs the same handles in the same order. A handle
-/// is not thread-safe, and its launches are ordered by their stream, so that one of them runs at a time.
+/// is not thread-safe. Its launches run one at a time, in stream order.
 class Attention {
  public:
   Attention(HeapRank& heap, const attention::Problem& problem, const attention::Plan& plan,

@@ -116,8 +116,8 @@ void check_problem(const Problem& problem, int world);
 }  // namespace gemm
 
 /// One rank's handle: its signal pad, its slots or gathered operand, its epochs. Its constructor is collective: every
-/// rank constructs the same handles in the same order. A handle is not thread-safe, and its launches are ordered by
-/// their stream, so that one of them runs at a time.
+/// rank constructs the same handles in the same order. A handle is not thread-safe. Its launches run one at a time, in
+/// stream order.
 class Gemm {
  public:
   Gemm(HeapRank& heap, const gemm::Problem& problem, const Plan& plan,

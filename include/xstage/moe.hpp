@@ -141,7 +141,7 @@ void pack_linear1(const Problem& problem, const void* gate, const void* up, std:
 }  // namespace moe
 
 /// One rank's handle. Its constructor is collective: every rank constructs the same handles in the same order. A handle
-/// is not thread-safe, and its launches are ordered by their stream, so that one of them runs at a time.
+/// is not thread-safe. Its launches run one at a time, in stream order.
 class MoeLayer {
  public:
   MoeLayer(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan,
