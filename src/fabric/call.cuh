@@ -1,17 +1,16 @@
 #pragma once
 // The steps that the kernel of every collective call takes:
 //
-//  announce     one thread of a rank       signals all peers: "everything before this call in my stream has ended", so
-//                                          they may overwrite what earlier kernels of this rank have read
-//  await_peers  a thread that stores       waits for these signals, before its first store to a peer
-//               to peers
-//  post_done    a thread that has stored   signals all peers, after its last store has been performed
-//               to peers
-//  leave        one thread of each CTA     opens the next call; in CTA 0 it first waits until peers have stored
-//  everything
-//                                          that they store here, so that the end of the kernel is the end of the call
-//  open_next    one thread of each CTA     opens the next call without that wait (Completion::sent): a reader of what
-//                                          peers store waits first
+//   announce     one thread of a rank       signals all peers: "everything before this call in my stream has ended",
+//                                           so they may overwrite what earlier kernels of this rank have read
+//   await_peers  threads that store         waits for these signals, before their first store to a peer
+//                to peers
+//   post_done    threads that have stored   signals all peers, after their last store has been performed
+//                to peers
+//   leave        one thread of each CTA     opens the next call; in CTA 0 it first waits until peers have stored all
+//                                           that they store here, so that the end of the kernel is the end of the call
+//   open_next    one thread of each CTA     opens the next call without that wait (Completion::sent): a reader of what
+//                                           peers store waits first
 //
 // Epochs count calls in device memory, so that graphs replay them without host work (design rule 8).
 
