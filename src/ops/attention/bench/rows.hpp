@@ -1,5 +1,5 @@
 #pragma once
-// The variants of `xstage bench attention`, its rows before they are measured, and what they say of each other.
+// The variants of `xstage bench attention`, its rows before they are measured, and the figures that compare them.
 //
 //   variant      each rank computes     communication
 //   attention    its heads              none: results stay in its own memory

@@ -1,5 +1,5 @@
 #pragma once
-// Random operands of one cell on all its GPUs.
+// Random operands of one cell on all of its GPUs.
 
 #include <cstddef>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace xstage::bench {
 
-/// Queries, keys and values of each rank, several times over, so that they do not stay in L2 from one call to the next.
-/// All have standard deviation 1, so the scores have it too.
+/// Queries, keys and values of each rank. There are several sets of them, so that they do not stay in L2 from one call
+/// to the next. All have standard deviation 1, so that scores have it, too.
 class AttentionOperands {
  public:
   AttentionOperands(const Ranks& ranks, const AttentionCell& cell);

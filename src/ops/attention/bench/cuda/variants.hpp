@@ -1,5 +1,5 @@
 #pragma once
-// The variants of a cell as something that can be timed: their handles, their heaps, and where they leave results.
+// The variants of a cell, ready to be timed: their handles, their heaps, and the places of their results.
 
 #include <memory>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace xstage::bench {
 
-/// What all variants of a cell use. Outlives them.
+/// Resources that all variants of a cell use and that must outlive them.
 struct AttentionResources {
   const AttentionCell& cell;
   const Ranks& ranks;
