@@ -40,7 +40,7 @@ Platform bulk_platform() {
 
 Platform h200() { return read_platform(std::string(XSTAGE_SOURCE_DIR) + "/profiles/h200x2.json"); }
 
-/// Heads of all ranks.
+/// `heads` are those of all ranks.
 Problem to_owners(std::int64_t rows, std::int64_t keys, int heads) {
   Problem problem;
   problem.rows = rows;
@@ -189,7 +189,7 @@ TEST(AttentionAudit, CausalTilesCountByTheirMean) {
   EXPECT_NEAR(audit.tail_us, 12 * 1056 * 256 / round_drain, microsecond_tolerance);
 }
 
-/// More tiles than are walked: every so many waves stand for the others.
+/// With more tiles than are evaluated, some waves stand for the others.
 TEST(AttentionAudit, LongSchedulesAreSampled) {
   Problem problem = to_owners(192 * 64, 512, 2048);
   problem.sequences = 16;

@@ -1,5 +1,5 @@
-// What attention makes of scores that are huge or all alike, and of operands that are no numbers: results that are
-// known without a reference.
+// Attention with scores that are huge or all alike, and with operands that are NaN or infinite: results that are known
+// without a reference.
 
 #include <gtest/gtest.h>
 
