@@ -1,5 +1,5 @@
-// What an all-to-all does when something is wrong: peers that never come or come late, ranks that disagree, operands
-// and heaps that break a rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
+// Faults of an all-to-all: peers that never arrive or arrive late, ranks that disagree, operands and heaps that break a
+// rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
@@ -108,7 +108,7 @@ TEST(AllToAllFaults, APeerThatDiesInTheMiddle) {
   expect_right_call(which, ranks, 2);
 }
 
-/// Of three ranks one is missing: the first that gives up tells the others.
+/// One of three ranks is missing: the first rank that gives up signals the others.
 TEST(AllToAllFaults, EveryRankThatWaitsIsTold) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(3);
