@@ -53,7 +53,7 @@ std::vector<RatePoint> rate_points(const Rows& rows) {
 }
 
 /// Rate that one producer reaches at each burst size when few share the fabric: the median over the three lowest
-/// counts, so that one odd reading is outvoted, or the larger of two.
+/// counts, so that one odd reading is outvoted, or the larger of only two.
 std::map<std::int64_t, double> unshared_producer_rate(const std::vector<RatePoint>& points) {
   std::map<std::int64_t, std::vector<double>> lowest_counts;
   for (const RatePoint& point : points) {
