@@ -23,8 +23,8 @@ struct Workload {
   int coincident_producers = 0;  ///< K_act: how many of them reach their tile boundary together; 0 means all
   double bytes = 0;              ///< remote bytes of one producer's tile (B)
   double gap_us = 0;             ///< G: time a producer computes between two remote tiles; measured, not nominal
-  double staging_slots =
-      1;  ///< tiles that fit into shared memory before the tensor cores stall; 1: only the tile that is stored
+  /// Tiles that fit into shared memory before the tensor cores stall; 1: only the tile that is stored.
+  double staging_slots = 1;
 };
 
 /// Fails only if the test says so; a platform that cannot answer is not a pass and not a failure.

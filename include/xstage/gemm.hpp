@@ -84,8 +84,8 @@ using xstage::RowRange;
 struct Operands {
   const void* a = nullptr;
   const void* b = nullptr;
-  void* output =
-      nullptr;  // of gemm, reduce_scatter and all_gather; peers store the other results into the symmetric heap
+  // Of gemm, reduce_scatter and all_gather; peers store the other results into the symmetric heap.
+  void* output = nullptr;
   const void* bias = nullptr;          // bf16 [rows of B]
   const float* norm_weight = nullptr;  // [parts with norm, head_dim]
   const float* rotary = nullptr;       // fp32 [m, head_dim / 2, 2]: cosine and sine of every position

@@ -60,8 +60,8 @@ struct Problem {
   std::int64_t intermediate = 0;  // I, of each expert
   int experts_per_rank = 0;
   int top_k = 0;  // choices of a token
-  std::int64_t most_tokens =
-      0;            // upper bound of the tokens of one rank in any launch; it sets the size of the heap buffers
+  // Upper bound of the tokens of one rank in any launch; it sets the size of the heap buffers.
+  std::int64_t most_tokens = 0;
   float clamp = 0;  // 0: none. Otherwise SwiGLU takes min(gate, clamp) and up within [-clamp, clamp]; both in fp32
 };
 

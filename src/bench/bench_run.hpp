@@ -29,8 +29,8 @@ struct RunOptions {
   std::vector<int> devices;  // one for each rank
   int trials = 20;
   bool verify = false;
-  bool spans =
-      false;  // after the trials of a cell, calls of instrumented kernels are recorded, where the benchmark has them
+  // After the trials of a cell, calls of instrumented kernels are recorded, where the benchmark has them.
+  bool spans = false;
   Sustained sustained = Sustained::none;
 };
 

@@ -88,8 +88,8 @@ class ProcessHeapRank final : public HeapRank {
   [[nodiscard]] bool is_allocated(const SymmetricBuffer& buffer) const override {
     return std::any_of(held_.begin(), held_.end(), [&](const auto& entry) {
       const SymmetricBuffer& whole = entry.second.buffer;
-      const std::size_t inside =
-          buffer.offset - whole.offset;  // wraps to more than any size if the offset lies before the buffer
+      // Wraps to more than any size if the offset lies before the buffer.
+      const std::size_t inside = buffer.offset - whole.offset;
       return !entry.second.released && inside < whole.bytes && buffer.bytes <= whole.bytes - inside;
     });
   }

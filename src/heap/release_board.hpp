@@ -37,8 +37,8 @@ class ReleaseBoard {
     std::string tag;
     std::size_t bytes;
     std::vector<bool> released;  // [rank]
-    std::map<int, std::function<bool()>>
-        running;  // by rank that has released the buffer: whether its launches have ended
+    // By rank that has released the buffer: whether its launches have ended.
+    std::map<int, std::function<bool()>> running;
   };
   int world_;
   std::map<Id, Entry> entries_;

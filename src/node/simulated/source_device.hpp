@@ -41,8 +41,8 @@ class SourceDevice {
   struct Producer {
     StorePipeline pipeline;
     int multiprocessor = 0;
-    bool head_known =
-        false;  ///< the arbiter has the producer's next packet, or will have it at a time that is already queued
+    /// The arbiter has the producer's next packet, or will have it at a time that is already queued.
+    bool head_known = false;
     Picoseconds next_allowed = 0;  ///< an SM's own rate towards a peer
     std::int64_t taken_of_burst = 0;
     int bursts_started = 0;

@@ -35,8 +35,8 @@ struct AttentionTiling {
   std::int32_t tile_rows;
   std::int32_t block_keys;
   std::int32_t first_row_tile;  // full: first row tile of every head
-  std::int32_t
-      own_row_tiles;       // full: this many row tiles, the last ones from there on, come after all others of all heads
+  // Full: this many row tiles, the last ones from there on, come after all others of all heads.
+  std::int32_t own_row_tiles;
   std::int32_t step_rows;  // causal: tiles begin at multiples of this, and tile_rows is one of them
 };
 

@@ -20,8 +20,8 @@ __device__ inline std::uint32_t move_chunks(const AllToAllLaunch& launch, const 
   AllToAllMover mover(launch, block);
   mover.prepare();
   cudaGridDependencySynchronize();  // the kernel before this one in the stream may have written the input
-  const std::uint32_t epoch =
-      call.alone() ? 0U : call.epoch();  // this load is in flight while the loads of chunks are issued
+  // This load is in flight while the loads of chunks are issued.
+  const std::uint32_t epoch = call.alone() ? 0U : call.epoch();
   mover.load_first();
   if (mover.stores_to_peers() && !call.await_peers(epoch)) {
     mover.drop();  // peers may still read the destination; they learn of the failure from the abort word

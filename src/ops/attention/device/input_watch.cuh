@@ -37,8 +37,8 @@ class InputWatch {
     const std::int32_t groups = (last_blocks + group_blocks - 1) / group_blocks;
 #pragma unroll 1
     for (std::int32_t step = groups > 0 ? 0 : 1; step < 1 + 2 * groups + 3; ++step) {
-      const std::int32_t left =
-          last_blocks - step / 2 * group_blocks;  // blocks of the first tile that are still to come after this step
+      // Blocks of the first tile that are still to come after this step.
+      const std::int32_t left = last_blocks - step / 2 * group_blocks;
       await(ask(step, groups));
       if (step <= 2 * groups && step % 2 == 0) {
         publish(max(left, 0));

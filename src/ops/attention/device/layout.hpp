@@ -23,8 +23,8 @@ inline constexpr int attention_block_keys = 128;
 inline constexpr int attention_threads = 128 * (attend_warpgroups + 1);  // one warpgroup loads and stores
 inline constexpr int key_stages = 2;                                     // and of values
 inline constexpr int half_columns = 64;
-inline constexpr int remote_store_rows =
-    32;  // rows of one bulk store to a peer; with the 64 columns of a half they are 4 KiB
+// Rows of one bulk store to a peer; with the 64 columns of a half they are 4 KiB.
+inline constexpr int remote_store_rows = 32;
 
 template <int HeadDim>
 struct AttentionLayout {

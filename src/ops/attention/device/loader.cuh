@@ -33,8 +33,8 @@ class AttentionLoader {
       const schedule::AttentionShare work = launch_.split.shares[block_ * schedule::shares_each + share];
       if (work.tile.block_end > 0) {
         load_all_but_last_values(work);
-        Shared::barriers().follows[parity_ ^ 1U] =
-            WhatFollows::nothing_waits;  // also after a first share, since the second one is as short
+        // Also after a first share, since the second one is as short.
+        Shared::barriers().follows[parity_ ^ 1U] = WhatFollows::nothing_waits;
         load_values(work.tile, work.tile.block_begin, 1);
       }
     }

@@ -83,8 +83,8 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
   }
   all.synchronise();  // all warps have read the number of the call before it changes
   if (all.thread() == 0) {
-    store_relaxed(call.own_signal(MoeExchangePad::calls_of_combine(block)),
-                  epoch);  // the adding warps have waited for peers
+    // The adding warps have waited for peers.
+    store_relaxed(call.own_signal(MoeExchangePad::calls_of_combine(block)), epoch);
   }
 }
 

@@ -182,8 +182,8 @@ class DispatchCopier {
       for (std::int32_t index = 0; index < at_once; ++index) {
         const std::int32_t offset = first + index * 32 * step;
         if (offset < exchange_.row_bytes) {
-          __stcs(reinterpret_cast<uint4*>(to + offset),
-                 values[index]);  // evicted from L2 first, like the rows that senders write here
+          // Evicted from L2 first, like the rows that senders write here.
+          __stcs(reinterpret_cast<uint4*>(to + offset), values[index]);
         }
       }
     });

@@ -15,8 +15,8 @@ namespace xstage::kernels {
 class MoeProgress {
  public:
   static constexpr std::int32_t count = moe_progress_words;
-  static constexpr std::uint32_t stopped =
-      0xFFFFFFFFU;  // a sender that has given up; peers learn of it from the abort word
+  // A sender that has given up; peers learn of it from the abort word.
+  static constexpr std::uint32_t stopped = 0xFFFFFFFFU;
 
   __device__ explicit MoeProgress(std::uint32_t* words) : words_(words) {}
 

@@ -63,9 +63,8 @@ class MoeStageRing {
   __device__ void become(const MoeRing& ring) { ring_ = ring; }
 
   [[nodiscard]] __device__ std::int32_t loaded() const { return loaded_; }  // pieces whose loads have begun
-  [[nodiscard]] __device__ std::int32_t complete() const {
-    return complete_;
-  }  // pieces whose stores have been performed
+  // Pieces whose stores have been performed.
+  [[nodiscard]] __device__ std::int32_t complete() const { return complete_; }
   [[nodiscard]] __device__ bool has_room() const { return loaded_ - complete_ < ring_.stages; }
   [[nodiscard]] __device__ bool is_drained() const { return stored_ == loaded_; }
   [[nodiscard]] __device__ std::int32_t load_stage() const { return load_stage_; }    // of the next piece to load

@@ -148,8 +148,8 @@ void MoeLayer::launch_together(std::span<MoeLayer* const> ranks, std::span<const
   const CombineLaunch* const combines_there = first.upload(combines, stream);
   kernels::launch_virtual_dispatch(dispatches_there, dispatches[0], world, blocks, stream);
   for (MoeLayer* const rank : ranks) {
-    rank->state_->enqueue_linears(
-        stream);  // no peer takes part, so the ranks run one after the other, on all multiprocessors
+    // No peer takes part, so the ranks run one after the other, on all multiprocessors.
+    rank->state_->enqueue_linears(stream);
   }
   kernels::launch_virtual_combine(combines_there, combines[0], world, blocks, stream);
   for (MoeLayer* const rank : ranks) {

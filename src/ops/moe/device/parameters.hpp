@@ -197,8 +197,8 @@ struct CombineLaunch {
   std::int32_t senders;    // warps of a CTA that send these, 0 if and only if there are no peers
   std::int32_t groups;     // of the warps that add: each group has a token at a time
   MoeRing ring;            // of a sender
-  MoeRing
-      ring_for_few;  // used in place of `ring` where no peer has more than one token for the CTA: stages of whole rows
+  // Used in place of `ring` where no peer has more than one token for the CTA: stages of whole rows.
+  MoeRing ring_for_few;
   std::int32_t told_together;  // tokens of a CTA that share a fence
   std::int32_t partial_sums;   // 1: a token's rows on a peer are added up there and cross as one
   std::int32_t sender_groups;  // of the warps that send partial sums: each group has a token at a time
