@@ -23,7 +23,7 @@ struct Workload {
   int coincident_producers = 0;  ///< K_act: how many of them reach their tile boundary together; 0 means all
   double bytes = 0;              ///< remote bytes of one producer's tile (B)
   double gap_us = 0;             ///< G: time a producer computes between two remote tiles; measured, not nominal
-  /// Tiles that fit into shared memory before the tensor cores stall; 1: only the tile that is stored.
+  /// Finished tiles that staging in shared memory holds before the tensor cores stall; 1: none to spare.
   double staging_slots = 1;
 };
 

@@ -8,10 +8,10 @@
 //            rows of other ranks come first, from the next one on, so that no two ranks store to the same peer at once;
 //            then, for all heads, the own rows: the last tiles' stores, which nothing hides, are local ones.
 //   causal   longest tiles first: the last row tile of every head, then the ones before them. CTAs draw the next index
-//            when they have almost finished a tile, so that whoever had a short one draws the longest that is left, and
-//            short tiles at the end even out the rest. Working off a few heads at a time, as many as L2 holds keys and
-//            values of, was slower at all lengths. Tiles end with the last rows: the one that is not full is the first
-//            of its head and begins before row 0. A last tile with 64 rows took as many blocks as a full one.
+//            when they have almost finished a tile, so that a CTA that had a short tile draws the longest one that is
+//            left, and short tiles at the end even out the rest. Processing a few heads at a time, as many as L2 holds
+//            keys and values of, was slower at all lengths. Tiles end with the last rows: the one that is not full is
+//            the first of its head and begins before row 0. A last tile with 64 rows took as many blocks as a full one.
 //
 // Tiles that are left over for less than one round of all CTAs may be split along their keys, see shares.hpp.
 

@@ -60,8 +60,8 @@ struct AttentionSpans {
 /// less than in the call before: tiles are drawn, and it is chance which CTA finishes the last part of a shared tile.
 [[nodiscard]] trace::Trace last_call(trace::Trace trace);
 
-/// Of one call. Throws InputError if the trace is not one of this problem and plan. What needs other rows or a platform
-/// stays empty, and `call_us` 0.
+/// Sums up the spans of one call. Throws InputError if the trace is not one of this problem and plan. Values that need
+/// other rows or a platform stay empty, and `call_us` stays 0.
 [[nodiscard]] AttentionSpans sum_up(const trace::Trace& trace, const attention::Problem& problem,
                                     const attention::Plan& plan);
 

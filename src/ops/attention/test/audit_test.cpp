@@ -170,7 +170,7 @@ TEST(AttentionAudit, LongSequencesHideAllButOnePercent) {
   }
 }
 
-/// Of 1025 rows rank 0 owns 513 and sends 512; rank 1 sends 513.
+/// With 1025 rows rank 0 owns 513 and sends 512; rank 1 sends 513.
 TEST(AttentionAudit, SlowestRankIsTheOneThatIsAudited) {
   const PlanAudit audit = audit_of(to_owners(1025, 1025, 24));
   EXPECT_DOUBLE_EQ(audit.all_remote_bytes, 513 * 12 * 256);
@@ -200,7 +200,8 @@ TEST(AttentionAudit, LongSchedulesAreSampled) {
   EXPECT_NEAR(audit.all_drain_us, remote_bytes / round_drain, 1e-3 * remote_bytes / round_drain);
 }
 
-/// Of whole tiles on each rank, none of them split: else a row more may save a tail or some of a wave.
+/// The problem has whole tiles on each rank, none of them split; otherwise one more row may save a tail or some of a
+/// wave.
 TEST(AttentionAudit, GrowsWithTheRows) {
   Plan plan;
   plan.split = 0;

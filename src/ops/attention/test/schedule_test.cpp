@@ -239,7 +239,7 @@ void expect_own_rows_last(const AttentionSchedule& schedule, const attention::Ro
     const AttentionTile tile = schedule.tile(index);
     const bool is_own = tile.row >= own.begin && row_end(schedule, tile) <= own.begin + own.count;
     ASSERT_TRUE(is_own || !before) << "tile " << index << " with row " << tile.row << " behind own ones";
-    // One rank alone tells none apart.
+    // With a single rank no tiles are marked as own ones.
     ASSERT_EQ(is_own && schedule.tiling().own_row_tiles > 0, index >= schedule.first_own_tile())
         << "tile " << index << " with row " << tile.row;
     before = is_own;

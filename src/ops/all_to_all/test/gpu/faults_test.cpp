@@ -229,7 +229,7 @@ TEST(AllToAllRefusals, CommonLaunchesThatFollowSingleOnes) {
   EXPECT_THAT(complaint<InputError>([&] { ranks[0].launch(call.operands(0), ranks.stream(0)); }),
               HasSubstr("use launch or launch_together, not both"));
   expect_right_call(shared, ranks, 3);
-  Ranks alone(which, {0});  // one rank shares its GPU with nobody: both have as many CTAs
+  Ranks alone(which, {0});  // a single rank shares its GPU with no other: both launches have the same number of CTAs
   expect_right_call(which, alone, 4);
   const Call single(which, {0}, 5);
   const std::vector<Operands> operands{single.operands(0)};

@@ -40,7 +40,7 @@ struct Case {
   [[nodiscard]] std::int64_t rows_begin(int rank) const { return std::min(problem.rows, rank * rows_each()); }
   [[nodiscard]] std::int64_t own_rows(int rank) const { return rows_begin(rank + 1) - rows_begin(rank); }
   [[nodiscard]] std::size_t input_elements() const;
-  /// Of the buffer in the heap, which is that of rank 0 on every rank.
+  /// Elements of the buffer in the heap, which on every rank is as large as that of rank 0.
   [[nodiscard]] std::size_t buffer_elements() const;
 };
 

@@ -19,7 +19,7 @@ class AttentionOperands {
   AttentionOperands(const Ranks& ranks, const AttentionCell& cell);
 
   [[nodiscard]] int set_of(int call) const { return call % sets_; }
-  /// Of a launch; its output is what a plain attention fills and an all-to-all sends.
+  /// Operands of a launch. Its output is the tensor that a plain attention fills and an all-to-all sends.
   [[nodiscard]] attention::Operands addresses(int rank, int set) const;
   [[nodiscard]] void* output(int rank) const { return output_[static_cast<std::size_t>(rank)].as<void>(); }
   [[nodiscard]] std::size_t output_bytes() const { return output_.front().bytes(); }

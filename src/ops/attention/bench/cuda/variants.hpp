@@ -38,7 +38,7 @@ class AttentionVariants {
   [[nodiscard]] Variant variant(const AttentionVariant& entry);
   /// For calls that are recorded, of a variant that has spans; refers to this object.
   [[nodiscard]] Recordable recordable(const AttentionVariant& entry);
-  /// Of a variant that computes, as its handles have it.
+  /// Plan of a variant that computes, as its handles have it.
   [[nodiscard]] const attention::Plan& plan_of(const AttentionVariant& entry) const;
 
   /// Whether results are with the owners of their rows, [own rows, heads, head_dim], or where they were computed,
@@ -50,7 +50,7 @@ class AttentionVariants {
   void poison_results(const AttentionVariant& entry) const;
 
  private:
-  /// Of variants that may be changed, or of constant ones.
+  /// Finds a variant among mutable or constant ones.
   template <typename Variants>
   [[nodiscard]] static auto& attention_of(Variants& variants, const AttentionVariant& entry);
   void launch(const AttentionVariant& entry, int rank, int call, cudaStream_t stream) const;

@@ -155,7 +155,7 @@ TEST(AttentionFaults, APeerThatDiesInTheMiddle) {
   expect_right_call(which, ranks, 2);
 }
 
-/// Nobody waits in a plain attention, so a rank alone is right.
+/// A plain attention has no waits, so a single rank gives the right result.
 TEST(AttentionFaults, ALocalAttentionNeedsNoPeer) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = make_case(make_problem(Destination::local, 2, 200, 200), 2);

@@ -170,8 +170,8 @@ TEST(AttentionNumbers, TheGreatestOfHugeScoresWinsWhereverItIs) {
   }
 }
 
-/// The maximum rises from below what is subtracted before the exponentials to above it, block by block: all
-/// probabilities but those of the last block that is worked off, the first one, vanish.
+/// The maximum rises block by block from below to above the number that is subtracted before the exponentials. All
+/// probabilities vanish but those of the last block that is processed, which is the first one.
 TEST(AttentionNumbers, ScoresThatRiseThroughAllSizes) {
   SKIP_WITHOUT_HOPPER(1);
   const attention::Problem problem = problem_of(200, 1000);

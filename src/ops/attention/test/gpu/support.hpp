@@ -57,7 +57,7 @@ struct Case {
 /// A small problem and plan: tails in every extent, sometimes ranks without rows.
 [[nodiscard]] Case random_case(attention::Destination destination, int ranks, Random& random);
 
-/// What the operands look like.
+/// Values of the operands.
 enum class Pattern {
   normal,        // scores are normally distributed about 0 with standard deviation 1
   far_apart,     // with standard deviation 100
@@ -87,7 +87,7 @@ class Call {
   [[nodiscard]] std::uint16_t* result(int rank) const;
   [[nodiscard]] std::vector<std::uint16_t> read_result(int rank) const;
   [[nodiscard]] std::vector<float> read_log_sum_exp(int rank) const;
-  /// Whether what lies around the results, and a log_sum_exp that nobody wants, are still as poison() left them.
+  /// Whether the memory around the results, and an unused log_sum_exp, are still as poison() left them.
   [[nodiscard]] bool guards_are_untouched() const;
 
  private:

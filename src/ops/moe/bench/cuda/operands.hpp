@@ -41,7 +41,7 @@ class MoeOperands {
 
   [[nodiscard]] static int set_of(int call) { return call % sets; }
 
-  /// Of one launch on a rank.
+  /// Operands of one launch on a rank.
   [[nodiscard]] moe::Operands of_launch(int rank, int set) const;
 
   /// [tokens, hidden], of one set.

@@ -63,7 +63,7 @@ class ExchangeRank {
   /// Operands of the next launches. `results`: [most_rows, hidden].
   void set_operands(std::int64_t tokens, const void* tokens_in, const std::int32_t* experts, const float* weights,
                     void* results, void* output);
-  /// Of the next launches.
+  /// Sets the delays of later launches.
   void set_delays(const kernels::MoeDelays& delays) {
     dispatch_.delays = delays;
     combine_.delays = delays;

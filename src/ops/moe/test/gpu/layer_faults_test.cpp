@@ -45,7 +45,7 @@ std::vector<std::vector<int>> places() {
   return places;
 }
 
-/// So few CTAs that a rank alone has as many as in a common launch.
+/// Few enough CTAs that a rank has as many in a launch of its own as in a common one.
 Case small_case() {
   Case which = make_case(2, 192, 64, 4, 4, 60);
   which.plan.issuers = 4;
