@@ -289,7 +289,7 @@ TEST(BenchAttentionPrediction, AddsCommunicatingToMeasuredComputing) {
   ASSERT_TRUE(prediction);
   constexpr double drain_us = 3145728 / attention::round_drain;
   EXPECT_NEAR(prediction->call_us, 40 + drain_us, 1e-6);
-  EXPECT_NEAR(prediction->coupled_us, 40 + drain_us, 1e-6);  // one wave: nobody would begin another tile
+  EXPECT_NEAR(prediction->coupled_us, 40 + drain_us, 1e-6);  // one wave: no CTA begins another tile
   EXPECT_NEAR(prediction->tail_us, drain_us, 1e-6);
   EXPECT_NEAR(prediction->main_loop_us, 36, 1e-6);  // 4 us of launch
   // 16 blocks in 36 us: the fourth ends after 7.86.
