@@ -1,7 +1,8 @@
 #pragma once
 // Bounded waits for another rank (design rule 4). A wait ends with the awaited value, when it times out, or because
-// another wait has given up. After that the kernel runs on to its end with wrong results instead of stopping half-way:
-// every pipeline inside a CTA then drains by itself, the process survives, and the host reads the report.
+// another wait has given up. After a wait has given up the kernel runs on to its end with wrong results instead of
+// stopping half-way: every pipeline inside a CTA then drains by itself, the process survives, and the host reads the
+// report.
 
 #include "fabric/signals.cuh"
 #include "fabric/wait_report.hpp"
