@@ -14,6 +14,7 @@ endif()
 option(XSTAGE_TESTS "Build the tests" ${with_tests})
 option(XSTAGE_BENCH "Build the micro-benchmarks" ${with_tests})
 option(XSTAGE_PYTHON "Build the Python module" OFF)
+option(XSTAGE_UNITY "Compile a library's sources folder by folder: most of their compilation is the same headers" OFF)
 option(XSTAGE_SANITIZE "Address and undefined-behaviour sanitizers in all host code" OFF)
 option(XSTAGE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 

@@ -4,6 +4,7 @@ include(cmake/fingerprints.cmake)
 file(GLOB cli_sources CONFIGURE_DEPENDS src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/(main|bench[a-z_]*)\\.cpp$")
 add_library(xstage_cli STATIC ${cli_sources})  # all verbs but `bench`, so that tests can run them in process
+xstage_unity(xstage_cli)
 target_include_directories(xstage_cli PUBLIC src)
 target_link_libraries(xstage_cli
   PUBLIC xstage xstage_cuda_node CLI11::CLI11
@@ -20,6 +21,7 @@ if(XSTAGE_OPERATORS)
     list(FILTER cli_bench_sources EXCLUDE REGEX "/bench_without_cuda\\.cpp$")
   endif()
   add_library(xstage_cli_bench OBJECT ${cli_bench_sources})
+  xstage_unity(xstage_cli_bench)
   target_link_libraries(xstage_cli_bench
     PUBLIC xstage_cli xstage_bench $<TARGET_NAME_IF_EXISTS:xstage_bench_cuda>
     PRIVATE nlohmann_json::nlohmann_json fmt::fmt-header-only)

@@ -93,7 +93,7 @@ Validation only_groups(Validation validation, const std::string& text) {
   return validation;
 }
 
-Json row_json(const ComparedSample& row) {
+Json compared_row_json(const ComparedSample& row) {
   const BurstExperiment& experiment = row.sample.experiment;
   return {{"path", name_of(experiment.path)},
           {"mode", name_of(experiment.mode)},
@@ -120,7 +120,7 @@ Json row_json(const ComparedSample& row) {
 /// The part of a profile.
 Json document(const ValidateOptions& options, const Platform& platform, const Validation& validation) {
   Json rows = Json::array();
-  std::transform(validation.rows.begin(), validation.rows.end(), std::back_inserter(rows), row_json);
+  std::transform(validation.rows.begin(), validation.rows.end(), std::back_inserter(rows), compared_row_json);
   return {{"schema", "xstage.validation/1"},
           {"platform", platform.node.name},
           {"held_out_only", !options.all},
