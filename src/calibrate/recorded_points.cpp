@@ -14,7 +14,8 @@
 namespace xstage::calibrate {
 namespace {
 
-constexpr double printed_gap_us = 0.005;
+/// Half of the last digit that a message prints, and a little for rounding.
+constexpr double printed_gap_us = 0.0050001;
 constexpr std::size_t most_named = 5;
 
 /// The plain case, which a point of the command line always is.
@@ -88,8 +89,9 @@ std::vector<BurstExperiment> require_point(const std::vector<BurstExperiment>& r
 }
 
 std::string options_of(const BurstExperiment& point) {
-  std::string text = fmt::format("--producers {} --bytes {} --gap-us {} --path {} --regime {}", point.producers,
-                                 point.bytes, point.gap_us, name_of(point.path), words_of(point.regime));
+  std::string text =
+      fmt::format("--producers {} --bytes {} --gap-us {} --path {} --regime {}", point.producers, point.bytes,
+                  std::round(point.gap_us * 100) / 100, name_of(point.path), words_of(point.regime));
   if (point.mode != BurstMode::periodic) {
     text += fmt::format(" --mode {}", name_of(point.mode));
   }

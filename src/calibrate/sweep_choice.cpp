@@ -14,7 +14,7 @@ namespace xstage::calibrate {
 namespace {
 
 constexpr int floor_producers = 4;
-constexpr double half_of_printed_digit_us = 0.005;
+constexpr double half_of_printed_digit_us = 0.0050001;
 
 template <typename Value>
 bool contains(const std::vector<Value>& values, const Value& value) {
@@ -59,8 +59,9 @@ void add_path(const SweepScale& scale, const SweepChoice& choice, StorePath path
     list.add(periodic(scale, path, Regime::free_running, producers, bytes, 0));
   };
   for (const std::int64_t bytes : kibibytes({8, 32, 128})) {
-    saturate(1, bytes);
-    saturate(scale.multiprocessors, bytes);
+    for (const int producers : {1, std::min(floor_producers, scale.multiprocessors), scale.multiprocessors}) {
+      saturate(producers, bytes);
+    }
   }
   for (const std::int64_t bytes : default_sizes(scale)) {
     list.add(isolated(path, std::min(floor_producers, scale.multiprocessors), bytes));
@@ -123,7 +124,7 @@ bool same_gap(double one, double other) { return std::abs(one - other) <= half_o
 bool is_indispensable(const BurstExperiment& experiment, int most_producers) {
   const bool saturates = experiment.mode == BurstMode::periodic && experiment.gap_us == 0 &&
                          experiment.regime == Regime::free_running &&
-                         (experiment.producers == most_producers || experiment.producers == 1);
+                         (experiment.producers == most_producers || experiment.producers <= floor_producers);
   const bool floor = experiment.mode == BurstMode::isolated && experiment.producers <= floor_producers;
   return !experiment.held_out && experiment.target == Target::remote && (saturates || floor);
 }

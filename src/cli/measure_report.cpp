@@ -68,8 +68,8 @@ std::string verdict_text(const MeasuredPoint& point) {
                          onset_text(point), fixed(stall.value, 2), interval, percent(stall.value / period_us));
     case BackPressure::free_runs:
       return fmt::format(
-          "Free-runs: bursts issue as fast as those of {} producers do ({}{} microseconds apart, up to {} is spread).",
-          point.floor_producers, fixed(stall.value, 2), interval, fixed(point.tolerance_us, 2));
+          "Free-runs: back-pressure of {}{} microseconds a burst is within the spread of undisturbed bursts ({}).",
+          fixed(stall.value, 2), interval, fixed(point.tolerance_us, 2));
     case BackPressure::not_decided:
       break;
   }
