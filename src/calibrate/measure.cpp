@@ -65,7 +65,7 @@ struct Measured {
 
 void append(const Samples& from, Samples& to) { to.insert(to.end(), from.begin(), from.end()); }
 
-void keep(Samples samples, Samples& role, Samples& in_order) {
+void keep(const Samples& samples, Samples& role, Samples& in_order) {
   append(samples, role);
   append(samples, in_order);
 }

@@ -4,10 +4,11 @@ import csv
 import io
 import json
 import os
+import signal
 import unittest
 
 import tool
-from tool import ToolTest, run
+from tool import OnTerminal, ToolTest, run
 
 SIMULATED = "simulated:h200x2"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -131,6 +132,21 @@ class Measure(ToolTest):
         self.write("s.csv", "old")
         self.assert_fails(run("measure", "--node", "recorded:" + self.path("s.csv"), "-o", self.path("s.csv")), 2, "twice")
         self.assertEqual(self.read("s.csv"), "old")
+
+    def test_an_interrupt_leaves_nothing_and_old_files_as_they_were(self):
+        for old in ((), ("-o", self.path("s.csv"), "--append")):
+            with self.subTest(old):
+                if old:
+                    self.assert_code(run(*POINT, *old), 0)
+                before = self.read("s.csv") if old else ""
+                measurement = OnTerminal(*NODE, "--repetitions", 1000, *(old or ("-o", self.path("s.csv"))))
+                measurement.wait_until_shown("/3000")
+                measurement.process.send_signal(signal.SIGINT)
+                code, output, shown = measurement.finish()
+                self.assertEqual((code, output), (4, ""))
+                self.assertIn("interrupted", shown)
+                self.assert_files(*(["s.csv"] if old else []))
+                self.assertEqual(self.read("s.csv") if old else "", before)
 
     def test_cuda_is_the_default_node(self):
         cuda = self.json_of(run("devices", "--json"))["cuda"]
