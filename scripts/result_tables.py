@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/*.md that hold measured numbers: one function a table, from bench/results and profiles."""
+"""The tables of docs/*.md that hold measured numbers: one function a table, from bench/results and profiles."""
 
 import json
 
@@ -84,8 +84,9 @@ def held_out(repository):
         rows.append([of, quantity + unit, *cells, corrections[0] if corrections else MISSING])
     headings = [f"{path}: {which}" for path in paths for which in ("law", "corrected")]
     return (
-        "Errors on samples that the fit did not see: median, worst of so many. *Law*: the paper's equations; *corrected*: what this "
-        f"library adds to them,\nwhere it adds something. File: {results.source()}.\n\n"
+        "The errors are on samples that the fit did not see. A cell has the median, the worst and the number of samples. *Law* means the "
+        "paper's equations,\n*corrected* what this library adds to them where it adds something. "
+        f"File: {results.source()}.\n\n"
         + table(["samples of", "error of", *headings, "corrected for"], rows)
     )
 
@@ -112,7 +113,10 @@ def simulated(repository):
     results = Results(repository, f"calibration-{NODE}")
     distances = results.document["simulated"]["distances"]
     quantities = list(dict.fromkeys(distance["quantity"] for distance in distances))
-    text = f"Median, worst distance of so many samples. File: {results.source()}, rows `simulated` beside `remote`."
+    text = (
+        "A cell has the median distance, the worst one and the number of samples. "
+        f"File: {results.source()}, rows `simulated` beside `remote`."
+    )
     for part, name in (("fitted", "samples that it was tuned on"), ("held_out", "held-out samples")):
         by_group = {}
         for distance in distances:
@@ -154,9 +158,9 @@ def gemm(repository):
             rows.append(cells + [baseline(cell, variant) for variant in ("torch_fused", "nccl_serial")])
             name = ""
     text = (
-        "µs of one call, in brackets over the GEMM alone: for `xstage` over the faster of cuBLAS and its own, for "
-        f"{software(baselines)} (`symm_mem`'s fused\noperations; `matmul`, then NCCL on plain or registered buffers, whichever is "
-        "faster) over its `matmul`.\n"
+        "A cell has the µs of one call, and in brackets their ratio to the GEMM alone: for `xstage` the faster of cuBLAS and its own GEMM, "
+        f"for the baselines\nPyTorch's `matmul`. The baselines are those of {software(baselines)}: the fused operations of `symm_mem`, and `matmul`, then "
+        "NCCL on plain or registered buffers, whichever is faster.\n"
     )
     headings = ["operation", "M × N × K of the whole problem", "xstage, fused", "PyTorch, fused", "`matmul`, then NCCL"]
     return text + how_measured(ours, baselines) + "\n\n" + table(headings, rows)
@@ -209,10 +213,12 @@ def attention(repository):
             ]
         )
     text = (
-        "12 heads on each GPU, bf16, head dimension 128 and full unless it says otherwise, µs of one call. "
-        f"{' and '.join(names[name] for name in names if name in compared) or 'Others'}: time over ours,\ntrials alternating in one process. Fused: until the peers' results have arrived, in "
-        "brackets over attention alone. Twin: the fused kernel's stores, all into local\nmemory, over attention alone. Serial: our "
-        f"attention, then our all-to-all. Last column: {software(baselines)}: attention, layout copy, all-to-all.\n"
+        "Every GPU has 12 heads in bf16; the head dimension is 128 and attention is full unless the row says otherwise. Times are µs of one call.\n"
+        f"- {' and '.join(names[name] for name in names if name in compared) or 'others'}: the library's time divided by ours, from trials that alternate in one process.\n"
+        "- fused: a call ends when the peers' results have arrived; the ratio to attention alone stands in brackets.\n"
+        "- twin: the fused kernel with all its stores into local memory, divided by attention alone.\n"
+        "- serial: our attention, then our all-to-all.\n"
+        f"- cuDNN + NCCL: attention, layout copy and all-to-all, with {software(baselines)}.\n\n"
     )
     headings = ["sequence", "attention alone", "TFLOP/s", "cuDNN", "FlashAttention-3", "fused", "twin", "serial", "cuDNN + NCCL"]
     return text + how_measured(ours, baselines) + "\n\n" + table(headings, rows)
@@ -233,9 +239,10 @@ def ulysses(repository):
         cells += [with_note(microseconds(of[variant]), number(of[variant].get("ratio"), 3)) for variant in ("fused", "flags")]
         rows.append(cells + [with_note(microseconds(torch), number(torch.get("ratio"), 3))])
     text = (
-        "µs of one call. Compute: the same without any communication; in brackets the ratio to it. Flags: the attention begins on the "
-        f"arrival flags of the projection's tiles.\nLast column: {software(baselines)}, the fastest of its forms, over its own "
-        "compute.\n"
+        "Times are µs of one call; a row names the tokens and heads of both ranks together.\n"
+        "- compute: the three operations without any communication. The ratio to it stands in brackets.\n"
+        "- flags: the attention begins on the arrival flags of the projection's tiles.\n"
+        f"- PyTorch, NCCL: the fastest of its forms, with {software(baselines)}. The ratio to PyTorch's own compute stands in brackets.\n\n"
     )
     headings = ["tokens × heads", "QKV", "attention", "output", "compute", "fused", "flags", "PyTorch, NCCL"]
     return text + how_measured(ours, baselines) + "\n\n" + table(headings, rows)
@@ -277,9 +284,12 @@ def moe(repository):
             ]
         )
     text = (
-        "8192 tokens on each GPU, balanced, half of the choices remote, µs; in brackets the share of the drain rate, TFLOP/s, and how "
-        f"much longer PyTorch takes.\n{software(baselines)}: `torch._grouped_mm` alone (TFLOP/s), and the whole composition with NCCL, "
-        "the faster of split sizes and fixed sizes in a graph.\n"
+        "Every GPU has 8192 tokens, the routing is balanced, and half of the choices are remote. Times are µs of one call.\n"
+        "- dispatch, combine: the share of the drain rate stands in brackets.\n"
+        "- Linear-1, Linear-2: TFLOP/s stand in brackets.\n"
+        f"- PyTorch's two products: TFLOP/s of `torch._grouped_mm` alone, with {software(baselines)}.\n"
+        "- PyTorch, whole: the layer with NCCL, the faster of split sizes and fixed sizes in a graph; PyTorch's time divided by ours stands in "
+        "brackets.\n\n"
     )
     headings = [
         "model", "dispatch", "its local twin", "Linear-1", "Linear-2", "combine", "whole layer", "combine of rows",
@@ -306,7 +316,7 @@ def moe_ranges(repository):
     return table(["remote choices", "baselines", "with partial sums", "with rows"], rows)
 
 
-TABLES = {
+RESULT_TABLES = {
     "profile": profile,
     "held-out": held_out,
     "regimes": regimes,

@@ -80,10 +80,10 @@ def how_measured(*files):
     """What holds for every number of a table: machine, rests, sustained figures, multicast, files and commands."""
     measured = [file for file in files if file.document]
     gpus = measured[0].document["hardware"]["gpus"]
-    text = f"{len(gpus)} × {gpus[0]}, CUDA-graph replays; NVLink multicast is {multicast(measured)} for all. "
+    text = f"{len(gpus)} × {gpus[0]} ran CUDA-graph replays; NVLink multicast is {multicast(measured)} for all. "
     text += rests(measured)
     if any(row.get("sustained_us") is not None for file in measured for row in file.rows):
-        text += "; behind a slash stands the sustained time, without rests for at least 2 s"
+        text += "; the sustained time, without rests for at least 2 s, stands behind a slash"
     return text + ".\nFiles: " + ", ".join(file.source() for file in files) + "."
 
 

@@ -4,7 +4,7 @@
     write_tables.py [--check] [--repository FOLDER]
 
 A table stands between two lines, `<!-- table: NAME -->` and `<!-- end -->`; whatever stands there is replaced. Names and
-contents: result_tables.py. With --check nothing is written, and the exit code is 1 if a document is not what would be
+contents: result_tables.py, and summary_tables.py for those of the README. With --check nothing is written, and the exit code is 1 if a document is not what would be
 written: a number was typed by hand, or results are newer than the documents.
 """
 
@@ -13,7 +13,10 @@ import pathlib
 import re
 import sys
 
-from result_tables import TABLES
+from result_tables import RESULT_TABLES
+from summary_tables import SUMMARY_TABLES
+
+TABLES = {**SUMMARY_TABLES, **RESULT_TABLES}
 
 BLOCK = re.compile(r"^<!-- table: (?P<name>[a-z-]+) -->\n(?P<content>.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
 MARKER = re.compile(r"^<!-- (table: .*|end) -->$", re.MULTILINE)

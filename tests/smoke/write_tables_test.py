@@ -14,6 +14,7 @@ sys.path.insert(0, str(SOURCE / "scripts"))
 
 import result_tables  # noqa: E402
 import results  # noqa: E402
+import summary_tables  # noqa: E402
 import write_tables  # noqa: E402
 
 DOCUMENT = "# Title\n<!-- table: gemm -->\n<!-- end -->\nText.\n"
@@ -39,6 +40,8 @@ class Repository(unittest.TestCase):
                     **header, "rows": rows}  # fmt: skip
         (self.root / f"bench/results/{name}.json").write_text(json.dumps(document), encoding="utf-8")
 
+
+class Tables(Repository):
     def run_script(self, *arguments):
         """(exit code, what it said)."""
         said = io.StringIO()
@@ -86,7 +89,7 @@ class Repository(unittest.TestCase):
         self.put("gemm-h200x2", [gemm_row("fused", 55.52, ratio=1.18, sustained_us=61.26)], rest_ms=15)
         text = self.written()
         self.assertIn("| 55.5 / 61.3 (1.18) |", text)
-        self.assertIn("sustained time, without rests", text)
+        self.assertIn("the sustained time, without rests for at least 2 s", text)
 
     def test_rests_multicast_file_and_command_are_named(self):
         text = self.written()
@@ -118,6 +121,56 @@ class Repository(unittest.TestCase):
         code, said = self.run_script()
         self.assertEqual(code, 1)
         self.assertIn("2 rows", said)
+
+
+class Summary(Repository):
+    """The README's tables: one row a kernel family, and what a rate counts."""
+
+    def row(self, family):
+        text = summary_tables.families(self.root)
+        rows = [line for line in text.splitlines() if line.startswith(f"| {family} |")]
+        self.assertEqual(len(rows), 1, text)
+        return rows[0]
+
+    def test_a_family_without_results_is_dashes_and_never_zero(self):
+        self.assertTrue(self.row("Ulysses layer").endswith(f"| {results.MISSING} |"))
+        self.assertNotIn("0.00", summary_tables.families(self.root))
+
+    def test_the_faster_baseline_of_each_shape_counts(self):
+        self.put("gemm-h200x2", [gemm_row("fused", 50.0, ratio=1.1), {**gemm_row("fused", 50.0, ratio=1.3), "m": 4096}])
+        baselines = [gemm_row("torch_fused", 60.0), gemm_row("nccl_serial", 90.0), {**gemm_row("torch_fused", 100.0), "m": 4096}]
+        self.put("gemm-baselines-h200x2", baselines, software={"torch": "2.11.0+cu130"})
+        row = self.row("GEMM with its collective")
+        self.assertIn("1.60 (1.20 to 2.00), 2 shapes", row)
+        self.assertIn("1.20 (1.10 to 1.30), 2 shapes", row)
+        self.assertIn("Baselines: PyTorch 2.11.0.", summary_tables.families(self.root))
+
+    def test_shapes_that_only_the_baseline_has_do_not_count(self):
+        layer = {"tokens": 8, "heads": 2, "head_dim": 128, "dtype": "bf16", "ranks": 2}
+        self.put("ulysses-h200x2", [{**layer, "variant": "fused", "microseconds": 10.0, "ratio": 1.05}])
+        others = [{**layer, "variant": "torch_nccl", "microseconds": 15.0},
+                  {**layer, "variant": "torch_nccl", "microseconds": 99.0, "tokens": 16}]  # fmt: skip
+        self.put("ulysses-baselines-h200x2", others)
+        self.assertIn("1.50 (1.50 to 1.50), 1 shape", self.row("Ulysses layer"))
+
+    def test_files_of_older_code_are_counted(self):
+        self.assertNotIn("The code has changed", summary_tables.families(self.root))
+        (self.root / "bench/stale.json").write_text('{"gemm-h200x2": "hash"}', encoding="utf-8")
+        self.assertIn("The code has changed since 1 of the", summary_tables.families(self.root))
+
+    def test_the_raw_link_rate_is_that_of_all_links(self):
+        (self.root / "profiles").mkdir()
+        node = {"links": "18 NVLink, 26.56 GB/s each", "devices": [{"name": "NVIDIA H200", "multiprocessors": 132}] * 2}
+        paths = [{"store_path": "store16", "drain_gb_per_s": {"value": 373.42}}]
+        profile = self.root / "profiles/h200x2.json"
+        profile.write_text(json.dumps({"node": node, "paths": paths}), encoding="utf-8")
+        text = summary_tables.units(self.root)
+        self.assertIn("| raw link rate | 478 |", text)
+        self.assertIn("| drain rate R, 16-byte stores | 373.4 | payload that all 132 CTAs", text)
+        self.assertIn("| drain rate R, bulk copies | – |", text)
+        node["links"] = "unknown"
+        profile.write_text(json.dumps({"node": node, "paths": paths}), encoding="utf-8")
+        self.assertIn("| raw link rate | – |", summary_tables.units(self.root))
 
 
 class Formats(unittest.TestCase):

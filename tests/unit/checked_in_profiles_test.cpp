@@ -104,7 +104,7 @@ TEST_F(H200HeldOut, TheSlowestProducerIsFartherFromTheLawThanTheMean) {
   }
 }
 
-/// The held-out table of the README is written from the results file, whose errors stand in its header.
+/// The held-out table of docs/results.md is written from the results file, whose errors stand in its header.
 TEST_F(H200HeldOut, ErrorsInTheResultsFileAreThoseOfTodaysLaw) {
   const auto results =
       nlohmann::json::parse(read_text(std::string(XSTAGE_SOURCE_DIR) + "/bench/results/calibration-h200x2.json"));
