@@ -24,7 +24,8 @@ struct SweepChoice {
   std::vector<std::int64_t> bytes;  ///< per producer
   std::vector<double> gaps_us;
   std::vector<Regime> regimes;
-  std::optional<int> source;  ///< with `destination`: the only pair; without: every pair, as by default
+  std::optional<int>
+      source;  ///< one of both names the only pair; without: 0 to 1, and every pair where no list is given
   std::optional<int> destination;
 
   /// A list is given that replaces the default's; paths and devices only narrow the default.

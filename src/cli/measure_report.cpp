@@ -86,8 +86,13 @@ std::string verdict_text(const MeasuredPoint& point) {
 
 void print_quantities(std::ostream& out, const std::vector<Quantity>& quantities, bool predicted) {
   std::vector<std::string> headings{"quantity", "unit", "measured", "95% interval"};
+  const bool corrected = std::any_of(quantities.begin(), quantities.end(),
+                                     [](const Quantity& quantity) { return std::isfinite(quantity.value->corrected); });
   if (predicted) {
-    headings.insert(headings.end(), {"law", "corrected"});
+    headings.emplace_back("law");
+  }
+  if (corrected) {
+    headings.emplace_back("corrected");
   }
   Table table(headings);
   table.left_align(2);
@@ -96,7 +101,10 @@ void print_quantities(std::ostream& out, const std::vector<Quantity>& quantities
     std::vector<std::string> cells{quantity.label, unit_text(quantity.unit), fixed(value.value, 2),
                                    interval_text(value)};
     if (predicted) {
-      cells.insert(cells.end(), {fixed(value.law, 2), fixed(value.corrected, 2)});
+      cells.push_back(fixed(value.law, 2));
+    }
+    if (corrected) {
+      cells.push_back(fixed(value.corrected, 2));
     }
     table.add_row(cells);
   }
@@ -105,7 +113,7 @@ void print_quantities(std::ostream& out, const std::vector<Quantity>& quantities
 
 void print_train(std::ostream& out, const MeasuredPoint& point, bool predicted) {
   std::vector<std::string> headings{"burst",        "gap before it\n(microseconds)", "issue time\n(microseconds)",
-                                    "95% interval", "of the slowest\nproducer",      "rate\n(GB/s)"};
+                                    "95% interval", "of the slowest\nproducer",      "accepted\n(GB/s)"};
   if (predicted) {
     headings.insert(headings.end(), {"issue time\nby the law", "with uneven\ndrain"});
   }
@@ -160,7 +168,7 @@ void print_point(std::ostream& out, const PointReport& report) {
       << fmt::format("Device {} to device {}: {} producers of {} each, {}, {}, gap of {} microseconds\n",
                      experiment.source, fmt::join(experiment.destinations, ";"), experiment.producers,
                      bytes_text(static_cast<double>(experiment.bytes)), words_of(experiment.path),
-                     words_of(experiment.regime), experiment.gap_us)
+                     words_of(experiment.regime), std::round(100 * experiment.gap_us) / 100)
       << fmt::format("Mode {}, {} repetition{} of {} bursts\n\n", name_of(experiment.mode),
                      point.bursts.front().issue_us.repetitions,
                      point.bursts.front().issue_us.repetitions == 1 ? "" : "s", experiment.bursts);

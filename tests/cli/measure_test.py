@@ -39,8 +39,10 @@ class Measure(ToolTest):
         self.assertIsNone(issue["corrected"])
         self.assertEqual(document, self.json_of(run(*POINT, "--gap-us", 5, "--profile", PROFILE, "--json")))
         table = run(*POINT, "--gap-us", 5, "--platform", PROFILE).stdout
-        for text in ("95% interval", "law", "corrected", "completion of one burst alone", "rate", "GB/s"):
+        for text in ("95% interval", "law", "completion of one burst alone", "rate", "GB/s"):
             self.assertIn(text, table)
+        self.assertNotIn("corrected", table, "nothing is corrected in the steady state")
+        self.assertIn("corrected", run(*POINT, "--gap-us", 5, "--mode", "fixed_work", "--platform", PROFILE).stdout)
         fixed = self.json_of(run(*POINT, "--gap-us", 5, "--mode", "fixed_work", "--platform", PROFILE, "--json"))
         self.assertIsNotNone(fixed["bursts"][0]["period_us"]["corrected"])
 
@@ -87,6 +89,16 @@ class Measure(ToolTest):
                     "-o", samples, "--append")
         self.assert_fails(other, 3, "--append", "h200x2", "paper-8x148")
         self.assertEqual(self.read("s.csv"), before)
+
+    def test_any_pair_of_devices(self):
+        node = ("measure", "--node", "simulated:paper-8x148", "--producers", 8, "--bursts", 8, "--repetitions", 1)
+        document = self.json_of(run(*node, "--source", 5, "--destination", 3, "-o", self.path("s.csv"), "--json"))
+        self.assertEqual((document["source"], document["destination"]), (5, 3))
+        rows = [line.split(",") for line in self.read("s.csv").splitlines() if not line.startswith("#")]
+        column = rows[0].index
+        self.assertEqual({(row[column("source_device")], row[column("destination_devices")]) for row in rows[1:]},
+                         {("5", "3")})
+        self.assertEqual(self.json_of(run(*node, "--destination", 0, "--json"))["source"], 1)
 
     def test_standard_output_is_one_thing(self):
         result = run(*POINT, "-o", "-")
