@@ -20,6 +20,7 @@
 #include "cli/json_output.hpp"
 #include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
+#include "cli/same_machine.hpp"
 #include "cli/simulated_samples.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
@@ -56,31 +57,6 @@ std::vector<ErrorSummary> exceeding(const Validation& validation, double max_err
                  return error.of_the_law && !error.in_bursts && worst_error(error) > max_error;
                });
   return found;
-}
-
-/// A simulated GPU stands for the real one: its samples may be compared with that one's profile.
-std::string_view model_of(const Device& device) {
-  constexpr std::string_view simulated = " (simulated)";
-  std::string_view name = device.name;
-  if (name.ends_with(simulated)) {
-    name.remove_suffix(simulated.size());
-  }
-  return name;
-}
-
-/// A profile says nothing about another machine: a comparison would be of GPUs, not of predictions.
-void require_same_machine(const ValidateOptions& options, const Platform& platform, const SamplesFile& samples) {
-  if (platform.node.devices.empty() || samples.node.devices.empty()) {
-    return;
-  }
-  const Device& fitted = platform.node.devices.front();
-  const Device& measured = samples.node.devices.front();
-  if (model_of(fitted) != model_of(measured) || fitted.multiprocessors != measured.multiprocessors) {
-    throw InputError(fmt::format(
-        "{}: samples of {} ({} multiprocessors), but {} is a profile of {} ({}): both must be of one machine",
-        options.samples, measured.name, measured.multiprocessors, options.platform, fitted.name,
-        fitted.multiprocessors));
-  }
 }
 
 /// Keeps the groups whose name holds the text.
@@ -263,7 +239,7 @@ ExitCode validate_samples(Console& console, const ValidateOptions& options) {
   Json json{{"schema", "xstage.validation/1"}};
   if (!options.platform.empty()) {
     const Platform platform = read_platform(options.platform);
-    require_same_machine(options, platform, samples);
+    require_same_machine(options.platform, platform.node, options.samples, samples.node);
     const Validation validation = compare_with_profile(options, platform, samples);
     if (options.max_error) {
       excess = exceeding(validation, *options.max_error);
