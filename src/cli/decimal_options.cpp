@@ -16,8 +16,7 @@ bool reads_integers(const CLI::Option& option) { return option.get_type_name().f
 void read_integers_as_decimal(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (reads_integers(*option)) {
-      option->transform(
-          [option](const std::string& text) { return decimal_digits(option->get_name(), text); });
+      option->transform([option](const std::string& text) { return decimal_digits(option->get_name(), text); });
     }
   }
   for (CLI::App* verb : app.get_subcommands(nullptr)) {

@@ -21,12 +21,8 @@ struct ByteUnit {
 };
 constexpr std::array<ByteUnit, 4> byte_units{{{"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"KiB", 1024.0}, {"B", 1.0}}};
 /// As other tools of this field have them. Not "KB", which some read as 1000 bytes.
-constexpr std::array<ByteUnit, 6> short_byte_units{{{"G", 1073741824.0},
-                                                    {"g", 1073741824.0},
-                                                    {"M", 1048576.0},
-                                                    {"m", 1048576.0},
-                                                    {"K", 1024.0},
-                                                    {"k", 1024.0}}};
+constexpr std::array<ByteUnit, 6> short_byte_units{
+    {{"G", 1073741824.0}, {"g", 1073741824.0}, {"M", 1048576.0}, {"m", 1048576.0}, {"K", 1024.0}, {"k", 1024.0}}};
 
 [[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule) {
   throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
@@ -98,7 +94,7 @@ double parse_share(std::string_view option, std::string_view text) {
 double parse_microseconds(std::string_view option, std::string_view text) {
   double value = 0;
   if (!parse_number(text, value) || value < 0) {
-    reject(option, text, "must be a number of microseconds, not negative (12.5)");
+    reject(option, text, "must be a decimal number of microseconds, not negative (12.5)");
   }
   return value;
 }
