@@ -40,7 +40,8 @@ TEST_P(CliBadBytes, IsAUsageErrorThatNamesOptionValueAndRule) {
 
 INSTANTIATE_TEST_SUITE_P(Each, CliBadBytes,
                          testing::Values("", "KiB", "-1", "0", "1.5", "0.3KiB", "32KB", "32 KiB", "nan", "inf", "0x10",
-                                         "1e400", "2e15", "99999999999999999999", "12abc", "1e-3", "32kB", "32kk", "0x10k"));
+                                         "1e400", "2e15", "99999999999999999999", "12abc", "1e-3", "32kB", "32kk",
+                                         "0x10k"));
 
 TEST(CliLists, HaveOneValueOrARangeWithBothEnds) {
   EXPECT_EQ(parse_gaps("--gap", "12.5"), std::vector<double>{12.5});

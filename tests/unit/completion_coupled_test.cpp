@@ -67,8 +67,7 @@ TEST(CompletionCoupled, IsNeverFasterThanNotWaiting) {
   for (int index = 0; index < 5000; ++index) {
     const Platform platform = random_platform(random);
     const double bytes = 16.0 * random.integer(1, 20000);
-    const OperatingPointOrReason found =
-        operating_point(platform, StorePath::store16, random.integer(1, 132), bytes);
+    const OperatingPointOrReason found = operating_point(platform, StorePath::store16, random.integer(1, 132), bytes);
     ASSERT_TRUE(found.usable && found.capacity_known);
     const double drain_us = model::drain_time_us(found.point);
     (found.point.issue_floor_us > drain_us ? slow_issue : slow_drain) += 1;
