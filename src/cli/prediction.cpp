@@ -63,7 +63,11 @@ bool for_each_of_train(const model::OperatingPoint& point, const Estimate& uneve
     burst.period_us = outcome.issue_us + gap_us;
     burst.backlog_bytes = backlog;
     burst.completion_coupled_period_us = model::completion_coupled::period_us(point, gap_us);
-    burst.uneven_issue_us = uneven.empty() ? not_measured : uneven[static_cast<std::size_t>(index)];
+    if (!uneven.empty()) {
+      // However the drain is shared, nothing is visible before it is issued.
+      burst.uneven_issue_us = uneven[static_cast<std::size_t>(index)];
+      burst.completion_coupled_period_us = std::max(burst.completion_coupled_period_us, burst.uneven_issue_us + gap_us);
+    }
     if (!use(burst)) {
       return false;
     }

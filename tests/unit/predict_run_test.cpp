@@ -143,19 +143,32 @@ TEST_F(Predict, NamesTheLargestFittedSizeWhereItExtrapolates) {
 }
 
 TEST_F(Predict, ShowsThatWaitingIsNoFaster) {
-  Platform platform = round_platform();
-  platform.paths[0].issue_floor = {{16000, 30}, {64000, 120}};  // slower than the drain
-  save(platform);
-  for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--json"}, {"--json", "--aligned"}, {"--json", "--bursts", "5"}}) {
+  int uneven_rows = 0;
+  const auto check = [&](const std::vector<std::string>& more) {
     const json document = json::parse(output(asked("4,32,128", "1600:64000:x2", "0,1,10,100", more)));
     for (const json& row : document["rows"]) {
       EXPECT_GE(row["completion_coupled_period_us"], row["period_us"]) << row;
+      if (row.contains("uneven_issue_us") && !row["uneven_issue_us"].is_null()) {
+        EXPECT_GE(row["completion_coupled_period_us"].get<double>(),
+                  row["uneven_issue_us"].get<double>() + row["gap_us"].get<double>())
+            << row;
+        ++uneven_rows;
+      }
       if (row.contains("fixed_work_period_us")) {
         EXPECT_GE(row["fixed_work_completion_coupled_period_us"], row["fixed_work_period_us"]) << row;
       }
     }
+  };
+  for (const double slower : {1, 60}) {  // stores faster than the drain, and slower
+    Platform platform = round_platform();
+    platform.paths[0].issue_floor = {{16000, 0.5 * slower}, {64000, 2 * slower}};
+    platform.paths[0].drain_unevenness = known(0.3);
+    save(platform);
+    check({"--json"});
+    check({"--json", "--aligned"});
+    check({"--json", "--bursts", "5"});
   }
+  EXPECT_GT(uneven_rows, 100);
 }
 
 TEST_F(Predict, RefusesMoreRowsThanAnybodyReads) {
