@@ -8,19 +8,23 @@ namespace xstage::cli {
 
 namespace {
 
-/// The parser names the types of integers INT and UINT, also in lists.
-bool reads_integers(const CLI::Option& option) { return option.get_type_name().find("INT") != std::string::npos; }
+/// The parser's names of types: INT and UINT, also in lists, and FLOAT.
+bool reads(const CLI::Option& option, const char* type) {
+  return option.get_type_name().find(type) != std::string::npos;
+}
 
 }  // namespace
 
-void read_integers_as_decimal(CLI::App& app) {
+void read_numbers_as_decimal(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
-    if (reads_integers(*option)) {
+    if (reads(*option, "INT")) {
       option->transform([option](const std::string& text) { return decimal_digits(option->get_name(), text); });
+    } else if (reads(*option, "FLOAT")) {
+      option->transform([option](const std::string& text) { return decimal_number(option->get_name(), text); });
     }
   }
   for (CLI::App* verb : app.get_subcommands(nullptr)) {
-    read_integers_as_decimal(*verb);
+    read_numbers_as_decimal(*verb);
   }
 }
 

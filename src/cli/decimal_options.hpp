@@ -5,8 +5,8 @@
 
 namespace xstage::cli {
 
-/// The parser reads integers as C does: "010" would be eight and "0x10" sixteen. With this every integer option of the
-/// tool and of its verbs takes decimal digits only: "010" is ten, "0x10" a UsageError.
-void read_integers_as_decimal(CLI::App& app);
+/// The parser reads numbers as C does: "010" would be eight and "0x10" sixteen, and "nan" a number. With this every
+/// numeric option of the tool and of its verbs is decimal: "010" is ten, "0x10" and "nan" are UsageErrors.
+void read_numbers_as_decimal(CLI::App& app);
 
 }  // namespace xstage::cli

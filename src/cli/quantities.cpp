@@ -109,6 +109,14 @@ std::string decimal_digits(std::string_view option, std::string_view text) {
   return (negative ? "-" : "") + std::string(digits);
 }
 
+std::string decimal_number(std::string_view option, std::string_view text) {
+  double value = 0;
+  if (!parse_number(text, value)) {
+    reject(option, text, "must be a finite decimal number (1.5; not 0x10)");
+  }
+  return std::string(text);
+}
+
 std::string fixed(double value, int decimals) {
   if (std::isnan(value)) {
     return "-";

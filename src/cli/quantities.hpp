@@ -20,6 +20,10 @@ namespace xstage::cli {
 /// UsageError for "0x10" and everything else that is no such number.
 [[nodiscard]] std::string decimal_digits(std::string_view option, std::string_view text);
 
+/// The text, if it is a finite number in decimal notation ("1.5", "2e3"); throws UsageError for "0x10", "inf" and
+/// "nan".
+[[nodiscard]] std::string decimal_number(std::string_view option, std::string_view text);
+
 /// Lists: VALUE, FIRST:LAST:STEP or FIRST:LAST:xFACTOR (both ends included), and several of these with commas between
 /// them, in the order in which they stand; at most 100,000 values.
 [[nodiscard]] std::vector<double> parse_gaps(std::string_view option, std::string_view text);

@@ -35,6 +35,7 @@ ANSWERS = (
     (("audit",), AUDIT, "--gap", "010", "0xA"),
     (("audit",), AUDIT, "--coincident", "010", "0xA"),
     (("audit",), AUDIT, "--staging-slots", "010", "0xA"),
+    (("audit",), AUDIT, "--staging-slots", "02.5", "nan"),
 )
 
 
@@ -68,13 +69,13 @@ class CommandLine(ToolTest):
         self.assertEqual({row["tokens"] for row in rows}, {10})
         self.assert_fails(run("bench", "moe", "--list", "--tokens", "0x10"), 2, "0x10")
 
-    def test_no_other_option_reads_integers(self):
-        """Every integer that the help shows is one of the tables here; a new one has to be added to them."""
+    def test_no_other_option_reads_numbers(self):
+        """Every number that the help shows is one of the tables here; a new one has to be added to them."""
         known = {"--bursts", "--producers", "--coincident", "--staging-slots", "--trials", "--devices"}
         verbs = re.findall(r"^  ([a-z]+) ", run("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
         self.assertIn("predict", verbs)
         for verb in (*((verb,) for verb in verbs), *(("bench", name) for name in TRIALS)):
-            shown = re.findall(r"^ +(?:-\w,)?(--[\w-]+) U?INT\b", run(*verb, "--help").stdout, re.MULTILINE)
+            shown = re.findall(r"^ +(?:-\w,)?(--[\w-]+) (?:U?INT|FLOAT)\b", run(*verb, "--help").stdout, re.MULTILINE)
             self.assertLessEqual(set(shown), known, verb)
 
 

@@ -107,6 +107,10 @@ TEST(CliDigits, AreDecimal) {
   for (const char* text : {"", "-", "0x10", "0b1", "1.0", "1e3", "+1", " 1", "1 ", "--1", "true"}) {
     EXPECT_THROW(static_cast<void>(decimal_digits("--trials", text)), UsageError) << text;
   }
+  EXPECT_EQ(decimal_number("--slots", "02.5e1"), "02.5e1");
+  for (const char* text : {"", "0x10", "nan", "inf", "1.5x", " 1", "1,5"}) {
+    EXPECT_THROW(static_cast<void>(decimal_number("--slots", text)), UsageError) << text;
+  }
 }
 
 TEST(CliNumbers, SayWhatIsMissingOrUnlimited) {
