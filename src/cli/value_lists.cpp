@@ -76,7 +76,7 @@ class ValueList {
     double factor = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
     if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(factor) || factor <= 1) {
-      reject(option_, item, "FIRST:LAST:xFACTOR needs a decimal number above 1 as FACTOR (x2)");
+      reject(option_, item, "FACTOR of FIRST:LAST:xFACTOR must be a decimal number above 1 (x2)");
     }
     return factor;
   }

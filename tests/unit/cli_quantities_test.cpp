@@ -97,7 +97,7 @@ TEST(CliLists, SayWhichPartBreaksWhichRule) {
   };
   EXPECT_EQ(complaint("1,5:2:1"), "--gap '5:2:1': FIRST:LAST:STEP needs LAST at least FIRST");
   EXPECT_EQ(complaint("0:1000000000:1"), "--gap '0:1000000000:1': names more than 100000 values");
-  EXPECT_EQ(complaint("1:2:x1"), "--gap '1:2:x1': FIRST:LAST:xFACTOR needs a decimal number above 1 as FACTOR (x2)");
+  EXPECT_EQ(complaint("1:2:x1"), "--gap '1:2:x1': FACTOR of FIRST:LAST:xFACTOR must be a decimal number above 1 (x2)");
 }
 
 TEST(CliDigits, AreDecimal) {
