@@ -1,8 +1,9 @@
 #pragma once
-/// Will this kernel's remote stores stall it, and what would change that?
+/// Answers whether a kernel's remote stores stall it, and which changes of the kernel would alter that answer.
 ///
-/// The design test of the paper (section 4.1) on a calibrated platform, for producers that coincide and for producers
-/// that are free-running, with the price of each violated bound and the values at which the verdict flips.
+/// It evaluates the design test of the paper (section 4.1) on a calibrated platform, once for producers that coincide
+/// and once for free-running ones. It gives the price of each violated bound and the values at which the verdict
+/// changes.
 
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 
 namespace xstage {
 
-/// A kernel, as far as its remote stores are concerned. File format: docs/workload-format.md ("xstage.workload/1").
+/// Description of a kernel's remote stores. File format: docs/workload-format.md ("xstage.workload/1").
 struct Workload {
   std::string name;
   std::string description;  ///< where its numbers come from, in words
@@ -22,7 +23,8 @@ struct Workload {
   int coincident_producers = 0;  ///< K_act: how many of them reach their tile boundary together; 0 means all
   double bytes = 0;              ///< remote bytes of one producer's tile (B)
   double gap_us = 0;             ///< G: time a producer computes between two remote tiles; measured, not nominal
-  double staging_slots = 1;      ///< tiles that wait in shared memory before the tensor cores stop; 1: none to spare
+  /// Finished tiles that staging in shared memory holds before the tensor cores stall; 1: none to spare.
+  double staging_slots = 1;
 };
 
 /// Fails only if the test says so; a platform that cannot answer is not a pass and not a failure.

@@ -2,11 +2,12 @@
 
 namespace xstage {
 
-/// When the kernel of a call that all ranks make together ends.
+/// The moment at which the kernel of a collective call ends on one rank.
 enum class Completion {
-  arrived,  // when all that peers store on this rank has arrived: whatever comes next in the stream may read it
-  // When all that this rank stores has been performed. The next kernel begins without waiting for peers; one that reads
-  // results waits for them first, by `await_arrival` or by counters of arrivals.
+  arrived,  // when everything that peers store here has arrived: later work in the stream may read it
+  // When everything that this rank stores has been performed at its destination. The next kernel in the stream starts
+  // without waiting for peers. A kernel that reads results waits for them first, by `await_arrival` or by polling
+  // arrival counters.
   sent,
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-/// Burst experiments on real GPUs: all devices of one process that can reach each other's memory.
-/// From compute capability 8.0; the bulk path from 9.0. Built without CUDA, these functions say so.
+/// Burst experiments on real GPUs: a node of all devices of one process, each of which can access the memory of the
+/// others. It needs compute capability 8.0, and 9.0 for the bulk path. In a build without CUDA these functions report
+/// or throw that reason.
 
 #include <memory>
 #include <string>
@@ -13,7 +14,8 @@ namespace xstage {
 /// if one can.
 [[nodiscard]] std::string cuda_unavailable_reason();
 
-/// The GPUs, links, driver and clocks that are there: also with a single GPU. Throws DeviceError if there is none.
+/// Describes the GPUs, links, driver and clocks of this machine, also of one with a single GPU. Throws DeviceError if
+/// there is no GPU.
 [[nodiscard]] NodeDescription describe_cuda_devices();
 
 /// One line per ordered pair of GPUs without peer access, empty if all can reach each other.

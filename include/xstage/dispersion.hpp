@@ -13,10 +13,11 @@
 
 namespace xstage::model {
 
-/// Issue times of a train of `issue_us.size()` bursts that starts with an empty X-Stage and aligned producers, after
-/// which each half follows its own clock; mean of the two halves. `gap_us[n]` is the gap before burst n, microseconds;
-/// the first is not used. Both spans have the same length. 0 <= unevenness < 1; issue floor > 0 and capacity finite and
-/// > 0. Fluid and exact: from event to event, no time step. Allocates nothing.
+/// Fills `issue_us` with the issue times of a train of bursts, each the mean of the two halves, in microseconds. The
+/// train starts with an empty X-Stage and aligned producers, after which each half follows its own clock. `gap_us[n]`
+/// is the gap before burst n in microseconds; gap_us[0] is not used. Both spans have the same length. Requires 0 <=
+/// unevenness < 1, an issue floor > 0, and a finite capacity > 0. The fluid model is solved exactly, from event to
+/// event, without a time step. Allocates nothing.
 void uneven_train_issue_us(const OperatingPoint& point, double unevenness, std::span<const double> gap_us,
                            std::span<double> issue_us) noexcept;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// Errors are part of the interface: every exception that leaves the library is one of these, and its message names the
-/// offending value and the rule that it broke. The command line maps them to exit codes (docs/command-line.md).
+/// offending value and the rule that it breaks. The command line maps them to exit codes (docs/command-line.md).
 
 #include <stdexcept>
 

@@ -17,9 +17,10 @@
 
 namespace xstage {
 
-/// How a producer stores: 4, 8 or 16 bytes a thread, or bulk copies (cp.async.bulk) from shared memory by one thread.
+/// How a producer stores: 4, 8 or 16 bytes a thread, or bulk copies (cp.async.bulk) from shared memory issued by one
+/// thread.
 enum class StorePath { store4, store8, store16, bulk };
-/// In the order of the values.
+/// Indexed by StorePath.
 inline constexpr std::array<std::string_view, 4> store_path_names{"store4", "store8", "store16", "bulk"};
 /// isolated: each burst meets an empty X-Stage. train: `bursts` bursts after an empty start, each reported. periodic:
 /// steady state, in a window in which every producer runs. fixed_work: every producer makes exactly `bursts` bursts at

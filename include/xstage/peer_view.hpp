@@ -1,6 +1,6 @@
 #pragma once
-/// What a kernel sees of a symmetric buffer. Plain data, passed to a launch by value; who mapped the memory is the
-/// business of the heap that made the view (symmetric_heap.hpp), so a kernel runs unchanged on every heap.
+/// What a kernel sees of a symmetric buffer. It is plain data that is passed to a launch by value. How the memory was
+/// mapped is known only to the heap that made the view (symmetric_heap.hpp), so a kernel runs unchanged on every heap.
 ///
 ///     PeerView of rank 1, world 3            device of rank 0   device of rank 1   device of rank 2
 ///     base[0] ────────────────────────────►  | copy of rank 0 |
@@ -18,8 +18,8 @@ inline constexpr int max_world = 8;
 struct PeerView {
   std::int32_t rank;
   std::int32_t world;
-  /// base[r] is rank r's copy, base[rank] the own one. Null from `world` on, and for ranks whose memory this device
-  /// cannot address (never with PeerAccessHeap).
+  /// base[r] addresses rank r's copy, and base[rank] this rank's own. It is null for r >= world, and for ranks whose
+  /// memory this device cannot address (never with PeerAccessHeap).
   char* base[max_world];
 };
 

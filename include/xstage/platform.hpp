@@ -1,6 +1,5 @@
 #pragma once
-/// A platform profile: what a calibration found out about a node's stores, with the data's own doubts.
-/// File format: docs/profile-format.md (schema "xstage.platform/1"), read and written by files.hpp.
+/// A platform profile: what a calibration found out about a node's stores, with the uncertainty of every number.
 
 #include <optional>
 #include <string>
@@ -20,7 +19,8 @@ struct Estimate {
   std::string reason;  ///< set when `value` is not
 };
 
-/// T_iss0 for one burst size per producer. Between points linear, beyond the last with the last slope.
+/// T_iss0 for one burst size per producer. It is interpolated linearly between points; beyond the last point it
+/// continues with the last slope.
 struct IssueFloorPoint {
   double bytes_per_producer = 0;
   double issue_us = 0;
@@ -72,8 +72,9 @@ struct Platform {
 /// The profile of one path. Throws InputError if the platform has none.
 [[nodiscard]] const PathProfile& path_profile(const Platform& platform, StorePath path);
 
-/// T_iss0 at one burst size, from a table with at least one point. Between points linear; beyond the last with the last
-/// slope, never falling; below the first never less than in proportion to the bytes.
+/// T_iss0 at one burst size, from a table with at least one point. It is linear between points. Beyond the last point
+/// it continues with the last slope and never falls; below the first point it is never less than in proportion to the
+/// bytes.
 [[nodiscard]] double issue_floor_us(const std::vector<IssueFloorPoint>& points, double bytes_per_producer);
 
 /// Model numbers for K producers of B bytes each, or the reason why the profile cannot support one of them.

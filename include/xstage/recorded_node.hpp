@@ -1,5 +1,5 @@
 #pragma once
-/// A node that replays a samples file: every step after the measurement runs without the machine.
+/// A node that replays a samples file, so that every step after the measurement runs without the machine.
 
 #include <memory>
 

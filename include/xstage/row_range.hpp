@@ -1,5 +1,5 @@
 #pragma once
-// Which rows of a matrix or sequence belong to which rank, the same in all operations.
+// Which rows of a matrix or sequence belong to which rank. All operations share this rule.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,8 @@ struct RowRange {
   std::int64_t count;
 };
 
-/// ceil(rows / world) rows for each rank, fewer or none for the last ones. `rows` >= 0, 0 <= `rank` < `world`.
+/// ceil(rows / world) rows for each rank; the last ranks have fewer or none. Requires `rows` >= 0 and 0 <= `rank` <
+/// `world`.
 [[nodiscard]] inline RowRange row_range(std::int64_t rows, int rank, int world) {
   const std::int64_t each = (rows + world - 1) / world;
   const std::int64_t begin = std::min(rows, each * rank);

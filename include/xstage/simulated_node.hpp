@@ -1,7 +1,8 @@
 #pragma once
-/// A node made of discrete events: producers put 128-byte requests into finite queues, an arbiter picks among them,
-/// links with header overhead and credits carry them, acknowledgements free what they held. None of the Burst-Gap
-/// equations is used, so that a fit to this node's samples tests the equations. docs/simulated-node.md
+/// A node that is simulated by discrete events: producers put 128-byte requests into finite queues, an arbiter picks
+/// among them, links with header overhead and credits carry them, and acknowledgements free their places. The
+/// simulation uses none of the Burst-Gap equations, so that a fit to this node's samples tests the equations. See
+/// docs/simulated-node.md.
 
 #include <cstdint>
 #include <memory>

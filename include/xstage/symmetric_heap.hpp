@@ -17,20 +17,22 @@ namespace memory {
 class ProcessHeap;
 }
 
-/// A piece of every rank's heap. Ranks that made the same calls hold the same values.
+/// A range of every rank's heap, at the same offset on all of them. Ranks that made the same calls hold the same
+/// values.
 struct SymmetricBuffer {
   std::size_t offset;
   std::size_t bytes;
 };
 
-/// What one rank sees of a symmetric heap: the interface of every provider of peer memory.
+/// One rank's interface to a symmetric heap, whatever provides the peer memory.
 ///
 /// allocate() and agree() are *collective*: every rank makes the same calls in the same order. The n-th call of each
 /// rank is its n-th step; the first rank to reach a step defines it. A rank that differs gets an InputError which names
-/// both ranks, the step and both values, and stays where it was. release() is not: ranks release in any order.
+/// both ranks, the step and both values, and its heap does not change. release() is not collective: ranks release in
+/// any order.
 ///
-/// Where one thread drives all ranks, a collective call cannot wait for the others. Before something is launched on
-/// memory that peers write, check_complete() says whether they all have it.
+/// Where one thread drives all ranks, a collective call cannot wait for the others. check_complete() therefore says,
+/// before a kernel is launched on memory that peers write, whether all ranks have allocated it.
 ///
 /// None of these calls may be captured into a CUDA graph. A heap is used from one thread at a time.
 class HeapRank {
@@ -55,29 +57,32 @@ class HeapRank {
   /// All of the heap, from offset 0.
   [[nodiscard]] virtual PeerView heap_view() const = 0;
 
-  /// Collective. A buffer at the same offset on every rank, this rank's copy filled with zeros. `tag` says in error
-  /// messages what it is for. Throws InputError if the ranks disagree, an argument breaks a rule, or the heap is too
-  /// small (then it says which released buffers still wait for whom); then nothing has changed.
+  /// Collective. Allocates a buffer at the same offset on every rank, and fills this rank's copy with zeros. `tag`
+  /// names its purpose in error messages. Throws InputError if the ranks disagree, an argument breaks a rule, or the
+  /// heap is too small (the message then says which released buffers still wait for which rank); nothing has changed
+  /// then.
   [[nodiscard]] SymmetricBuffer allocate(std::string_view tag, std::size_t bytes,
                                          std::size_t alignment = default_alignment);
 
-  /// This rank needs the buffer no more. Each rank releases in its own order and at its own time; the memory may be
-  /// allocated anew when all ranks have released it and `at_rest` of each says true: that what the rank has launched on
-  /// it, peers' memory included, has ended (empty: it has). It is called by later calls of any rank, until it has said
-  /// true once. Throws InputError if `buffer` is not as allocate() returned it.
+  /// This rank no longer needs the buffer. Each rank releases in its own order and at its own time. The memory can be
+  /// allocated anew when all ranks have released it and `at_rest` of each rank has returned true: it says whether
+  /// everything that the rank launched on the buffer, peers' memory included, has ended (empty: it has). Later calls of
+  /// any rank call `at_rest` until it has returned true once. Throws InputError if `buffer` is not as allocate()
+  /// returned it.
   void release(const SymmetricBuffer& buffer, std::function<bool()> at_rest = {});
 
-  /// Collective, takes no memory: all ranks state the same thing, such as an operation and its shapes.
+  /// Collective, and takes no memory: all ranks state the same text, such as an operation and its shapes.
   virtual void agree(std::string_view statement) = 0;
 
   /// Number of collective calls that this rank has made.
   [[nodiscard]] virtual std::size_t steps() const = 0;
 
-  /// Throws InputError naming the ranks that have made fewer than `steps` collective calls. Who creates an operation
-  /// remembers steps() at its end and checks it before the first launch.
+  /// Throws InputError naming the ranks that have made fewer than `steps` collective calls. The constructor of an
+  /// operation stores steps() at its end, and the first launch checks that number.
   virtual void check_complete(std::size_t steps) const = 0;
 
-  /// One pointer a rank to the buffer, which is a whole allocated one or part of one. InputError if it is not.
+  /// One pointer for each rank to the buffer, which is an allocated one or a part of one. Throws InputError if it is
+  /// not.
   [[nodiscard]] PeerView view(const SymmetricBuffer& buffer) const;
   /// This rank's copy.
   [[nodiscard]] void* local(const SymmetricBuffer& buffer) const;
@@ -101,13 +106,14 @@ class HeapRank {
 /// A symmetric heap in one process whose thread drives all the GPUs, which address each other's memory directly.
 class PeerAccessHeap {
  public:
-  /// Most bytes of one rank.
+  /// Upper bound of the bytes of one rank.
   static constexpr std::size_t greatest_bytes = std::size_t{1} << 40U;
 
-  /// One rank a device, 1 to `max_world` of them, each with `bytes_per_rank` zeros. A device may be listed several
-  /// times: virtual ranks on one GPU. Enables peer access between all of them and leaves it so. Throws InputError for
-  /// arguments that break a rule, DeviceError naming the two GPUs without peer access, the memory that is short or the
-  /// CUDA call that failed. The caller's current device stays current, here and in every other call.
+  /// Creates one rank for each listed device, 1 to `max_world` of them, each with `bytes_per_rank` bytes of zeros. A
+  /// device may be listed several times, which makes virtual ranks on one GPU. Enables peer access between all of them
+  /// and leaves it enabled. Throws InputError for arguments that break a rule, and DeviceError naming the two GPUs
+  /// without peer access, the missing memory, or the CUDA call that failed. The caller's current device stays current,
+  /// here and in every other call.
   [[nodiscard]] static PeerAccessHeap create(const std::vector<int>& devices, std::size_t bytes_per_rank);
 
   PeerAccessHeap(PeerAccessHeap&&) noexcept;
@@ -115,7 +121,8 @@ class PeerAccessHeap {
   /// Waits for the devices' work, then frees the memory.
   ~PeerAccessHeap();
 
-  /// Stays where it is when the heap is moved, and lives as long as the heap. InputError if there is no such rank.
+  /// The reference stays valid when the heap is moved, and as long as the heap lives. InputError if there is no such
+  /// rank.
   [[nodiscard]] HeapRank& rank(int rank);
   [[nodiscard]] int world() const;
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Spans of instrumented kernels: what each role of each CTA did, and when. Recorded on the device, brought to one
-/// clock, written as a trace that Perfetto (ui.perfetto.dev) shows, or summed up for comparison with the model.
+/// Spans of instrumented kernels: what each role of each CTA did, and when. They are recorded on the device, converted
+/// to one clock, and written as a trace for Perfetto (ui.perfetto.dev) or summed up for comparison with the model.
 ///
 ///     trace::SpanRecorder recorder({&heap.rank(0), &heap.rank(1)}, issuers, 64);
 ///     gemm_of_rank[r].instrument(recorder.instruments(r));      // on every rank, then launch
@@ -23,13 +23,13 @@ struct Instruments;
 
 namespace trace {
 
-/// Words for the numbers in spans.
+/// Names of the numbers in spans.
 struct Names {
   std::vector<std::string> roles;  // [role]
   std::vector<std::string> kinds;  // [kind]
 };
 
-/// Those of this library's kernels.
+/// The names for this library's kernels.
 [[nodiscard]] const Names& kernel_names();
 
 /// One activity of one role of one CTA.
@@ -54,7 +54,7 @@ struct Trace {
   Names names = kernel_names();
   std::vector<RankClock> clocks;  // [rank]
   std::vector<Span> spans;
-  int full_tracks = 0;  // tracks that used up their room: their later spans are missing
+  int full_tracks = 0;  // tracks whose buffers are full: their later spans are missing
 };
 
 /// The spans moved to the common clock, whose 0 is the beginning of the earliest one, in order of their beginning.
@@ -70,7 +70,7 @@ struct PerfettoOptions {
 /// CTA and role, times in microseconds. Throws InputError if no rank has spans of a CTA that is asked for.
 [[nodiscard]] std::string perfetto_json(const Trace& trace, const PerfettoOptions& options = {});
 
-/// The same to a file, whole or not at all.
+/// Writes the same JSON to a file, atomically.
 void write_perfetto(const std::filesystem::path& path, const Trace& trace, const PerfettoOptions& options = {});
 
 /// All spans of one kind on one rank, whatever their CTA and role.
@@ -84,7 +84,7 @@ struct KindSummary {
   double total_us = 0;
 };
 
-/// In order of rank, then kind; kinds without spans are absent. Durations only, so clocks do not matter.
+/// In order of rank, then kind; kinds without spans are absent. Clocks do not matter, since only durations count.
 [[nodiscard]] std::vector<KindSummary> summarise(const Trace& trace);
 
 /// The summary as text, one line a rank and kind.
@@ -94,7 +94,8 @@ struct KindSummary {
 class SpanRecorder {
  public:
   /// Collective: `ranks` are all ranks of a heap, in order, driven by this process. `blocks` is at least the number of
-  /// CTAs of a launch (Gemm::issuers()), `spans_each` the room of each role of each CTA. Takes a few bytes of the heap.
+  /// CTAs of a launch (Gemm::issuers()), and `spans_each` is the number of spans for each role of each CTA. Allocates a
+  /// few bytes of the heap.
   SpanRecorder(std::vector<HeapRank*> ranks, int blocks, int spans_each);
   SpanRecorder(SpanRecorder&&) noexcept;
   SpanRecorder& operator=(SpanRecorder&&) noexcept;
@@ -104,8 +105,8 @@ class SpanRecorder {
   /// What Gemm::instrument takes on this rank.
   [[nodiscard]] Instruments instruments(int rank) const;
 
-  /// Waits for the GPUs, then forgets all spans. A launch overwrites the spans of the one before it, but not those for
-  /// which it has no successor: clear before every launch that is to be read.
+  /// Waits for the GPUs, then deletes all spans. A launch overwrites the spans of the launch before it only as far as
+  /// it records as many: clear before every launch whose spans are to be read.
   void clear();
 
   /// Waits for the GPUs, compares their clocks, and returns the spans since the last clear. Throws DeviceError if a GPU

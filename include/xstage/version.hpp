@@ -1,6 +1,6 @@
 #pragma once
-/// Which xstage this is. Every file that the tool writes says so, since a measurement is worth as much as the
-/// knowledge of what made it.
+/// Version and commit of this library. Every file that the tool writes contains them, so that a measurement can be
+/// traced to the code that made it.
 
 #include <string_view>
 

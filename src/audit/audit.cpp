@@ -12,8 +12,8 @@ namespace xstage {
 
 namespace {
 
-/// Rules of the workload itself. Those that need the platform (K within its SMs, B a multiple of the store width) are
-/// operating_point's.
+/// Checks the rules of the workload itself. operating_point() checks those that need the platform (K within its SMs, B
+/// a multiple of the store width).
 void check_workload(const Workload& workload) {
   if (workload.producers < 1) {
     throw InputError(fmt::format("workload: producers = {}; must be at least 1", workload.producers));

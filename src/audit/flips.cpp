@@ -12,7 +12,7 @@ namespace xstage {
 
 namespace {
 
-/// Beyond these no kernel of today is near; a search that reaches them reports that the knob does not flip.
+/// Search limits, far beyond any kernel of today; a search that reaches one reports that the knob does not flip.
 constexpr double longest_gap_us = 1e9;
 constexpr double largest_tile_bytes = 1099511627776.0;  // 1 TiB
 
@@ -147,8 +147,8 @@ struct CountFlip {
   std::optional<int> last_undecided;
 };
 
-/// Looks below the current count if it fails, above if it passes. A scan, not a bisection: Q(K) is interpolated between
-/// calibrated counts and need not be monotonic.
+/// Searches below the current count if the test fails, above it if the test passes. It scans and does not bisect: Q(K)
+/// is interpolated between calibrated counts and need not be monotonic.
 template <typename VerdictAt>
 CountFlip nearest_count_flip(int current, int most, bool passing, VerdictAt&& verdict_at) {
   CountFlip flip;
@@ -167,7 +167,7 @@ CountFlip nearest_count_flip(int current, int most, bool passing, VerdictAt&& ve
   return flip;
 }
 
-/// What a user must know about counts that might pass, had they been calibrated.
+/// Text about counts that might pass if they had been calibrated.
 std::string undecided_counts(const CountFlip& flip) {
   if (!flip.last_undecided) {
     return "";

@@ -1,5 +1,6 @@
 #pragma once
-/// What would change the verdict: for each knob of a workload, all others as given, the nearest value that does.
+/// Finds what would change the verdict: for each knob of a workload, with all others as given, the nearest value that
+/// does.
 
 #include <vector>
 
@@ -7,8 +8,8 @@
 
 namespace xstage {
 
-/// `verdict` is the one that the workload as given gets in `regime`. An undecided regime has no flips: whatever the
-/// profile lacks, no knob replaces a measurement.
+/// `verdict` is that of the given workload in `regime`. An undecided regime has no flips, since no knob replaces a
+/// measurement that the profile lacks.
 [[nodiscard]] std::vector<Flip> find_flips(const Platform& platform, const Workload& workload, Regime regime,
                                            Verdict verdict);
 

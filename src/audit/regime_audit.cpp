@@ -53,14 +53,15 @@ RegimeAudit audit_free_running(const AuditPoints& points, double gap_us) {
   return result;
 }
 
-/// Q is needed only if the burst leaves something outstanding when its issue ends.
+/// Whether the capacity bound can be decided: Q is needed only if the burst leaves something outstanding when its issue
+/// ends.
 bool capacity_is_known(const OperatingPointOrReason& coincident) {
   return coincident.capacity_known || model::peak_outstanding_bytes(coincident.point) <= 0;
 }
 
-/// Aligned producers land together: V/R - min(G, Q/R) in steady state, which is the larger of the rate overhead and the
-/// isolated burst's. The rate bound sees all producers, the capacity bound those that coincide; what the others have
-/// outstanding at that moment is not counted against Q.
+/// Aligned producers store at the same moment. Their steady-state issue time is V/R - min(G, Q/R), the larger of the
+/// rate overhead and that of an isolated burst. The rate bound counts all producers, the capacity bound only those that
+/// coincide; what the others have outstanding at that moment is not counted against Q.
 RegimeAudit audit_aligned(const AuditPoints& points, double gap_us) {
   if (!points.all.usable || !points.coincident.usable) {
     return undecided(Regime::aligned, points);
@@ -78,7 +79,7 @@ RegimeAudit audit_aligned(const AuditPoints& points, double gap_us) {
     add_once(result.reasons, points.coincident.reasons);
     return result;
   }
-  // An unknown Q that is not needed still holds at least what the burst leaves outstanding: nothing.
+  // If Q is unknown and not needed, it holds at least what the burst leaves outstanding: nothing.
   result.test.capacity_margin_bytes =
       points.coincident.capacity_known ? model::design_test(coincident, gap_us).capacity_margin_bytes : 0.0;
   result.verdict = result.test.holds() ? Verdict::piggyback : Verdict::reshape;

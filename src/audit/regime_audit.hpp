@@ -18,7 +18,7 @@ struct AuditPoints {
 
 [[nodiscard]] RegimeAudit audit_regime(const AuditPoints& points, double gap_us, Regime regime);
 
-/// Convenience of the two above: the verdict only.
+/// The verdict alone, by the two functions above.
 [[nodiscard]] Verdict verdict_of(const Platform& platform, const Workload& workload, Regime regime);
 
 }  // namespace xstage

@@ -19,7 +19,7 @@ constexpr double largest_bytes = 0x1p50;
 constexpr double longest_gap_us = 1e12;
 constexpr double most_staging_slots = 65536;
 
-/// A store instruction is never split.
+/// Reads B, which must be a multiple of the store width, since a store instruction is never split.
 double read_bytes(const JsonValue& value, StorePath path) {
   const auto bytes = value.integer(1, static_cast<std::int64_t>(largest_bytes));
   const int width = store_width_bytes(path);

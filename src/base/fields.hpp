@@ -1,7 +1,7 @@
 #pragma once
-// One table of the fields of a struct of numbers and choices, as plans are: name, place, range, and what leaves it to a
-// rule. Command line, result files, Python, the statement that ranks agree on and the checks of ranges read the same
-// table, so that none of them can miss a field.
+// A table describes the fields of a struct of numbers and choices, such as a plan: name, place, range, and the value
+// that leaves the choice to a rule. The command line, result files, Python, the statement that ranks agree on and the
+// checks of ranges read the same table, so that none of them can miss a field.
 
 #include <fmt/format.h>
 
@@ -21,15 +21,15 @@
 
 namespace xstage::fields {
 
-/// Of a field: a whole number, another number, or the word of an enumerator.
+/// Value of a field: a whole number, another number, or the name of an enumerator.
 using Value = std::variant<int, double, std::string_view>;
 
 [[nodiscard]] std::string text_of(const Value& value);
 
 // ---- Ranges ---------------------------------------------------------------------------------------------------------
 
-/// Multiples of `multiple_of` from `least` to `most`, or the first `count` of `values` if there are any; besides these
-/// `by_rule`, which stands for what a rule picks.
+/// Multiples of `multiple_of` from `least` to `most`, or the first `count` of `values` if there are any. `by_rule` is
+/// valid, too, and leaves the choice to a rule.
 struct WholeNumbers {
   int least = 0;
   int most = std::numeric_limits<int>::max();
@@ -59,7 +59,7 @@ struct WholeNumbers {
   return numbers;
 }
 
-/// Finite ones.
+/// Finite numbers.
 struct RealNumbers {
   double least = 0;
 };
@@ -74,7 +74,7 @@ struct Words {
 [[nodiscard]] bool accepts(const RealNumbers& range, double value);
 [[nodiscard]] bool accepts(const Words& range, int value);
 
-/// "it must be ...", without the subject.
+/// Text "it must be ...", without the subject.
 [[nodiscard]] std::string description(const WholeNumbers& range);
 [[nodiscard]] std::string description(const RealNumbers& range);
 [[nodiscard]] std::string description(const Words& range);
@@ -82,7 +82,7 @@ struct Words {
 /// Value of an allowed word.
 [[nodiscard]] std::optional<int> find_word(const Words& words, std::string_view name);
 
-/// None where the text is anything else; a double is finite.
+/// The number that the text states; empty if it states none. A double is finite.
 [[nodiscard]] std::optional<int> read_int(std::string_view text);
 [[nodiscard]] std::optional<double> read_double(std::string_view text);
 
@@ -176,7 +176,7 @@ template <typename Values, typename... Members>
 
 // ---- What is done with tables ---------------------------------------------------------------------------------------
 
-/// Null if there is none.
+/// The field of that name; null if there is none.
 template <typename Values>
 [[nodiscard]] const Field<Values>* find(Table<Values> table, std::string_view name) {
   const auto found =
@@ -184,7 +184,7 @@ template <typename Values>
   return found == table.end() ? nullptr : &*found;
 }
 
-/// Comma-separated.
+/// Names of all fields, comma-separated.
 template <typename Values>
 [[nodiscard]] std::string names(Table<Values> table) {
   std::string text;
@@ -216,8 +216,7 @@ template <typename Values>
   return chosen.range.names[static_cast<std::size_t>(value)];
 }
 
-/// Throws InputError for a value of another kind and for a word that is not allowed; ranges of numbers are left to
-/// `check`.
+/// Throws InputError for a value of another kind and for a word that is not allowed; `check` checks ranges of numbers.
 template <typename Values>
 void assign(const Field<Values>& field, Values& values, const Value& value) {
   const auto refuse = [&](std::string_view rule) {
@@ -246,7 +245,8 @@ void assign(const Field<Values>& field, Values& values, const Value& value) {
   }
 }
 
-/// From the text of a command line. Empty, or the rule that the text breaks; ranges of numbers are left to `check`.
+/// Reads a value from the text of a command line. Returns an empty string, or the rule that the text breaks; `check`
+/// checks ranges of numbers.
 template <typename Values>
 [[nodiscard]] std::string read(const Field<Values>& field, std::string_view text, Values& values) {
   if (const auto* whole = std::get_if<WholeNumber<Values>>(&field.place)) {
@@ -268,7 +268,7 @@ template <typename Values>
   return "";
 }
 
-/// The value of one field, from one set of values to another.
+/// Copies the value of one field from one struct to another.
 template <typename Values>
 void copy(const Field<Values>& field, const Values& from, Values& to) {
   if (const auto* whole = std::get_if<WholeNumber<Values>>(&field.place)) {
@@ -281,7 +281,7 @@ void copy(const Field<Values>& field, const Values& from, Values& to) {
   }
 }
 
-/// Everything that a rule picks, back to the rule.
+/// Resets every field that a rule can choose to the value that leaves it to the rule.
 template <typename Values>
 void leave_to_rules(Table<Values> table, Values& values) {
   for (const Field<Values>& field : table) {

@@ -1,5 +1,5 @@
 #pragma once
-// A run of a benchmark, cell by cell: what the benchmarks have in common, without any GPU.
+// The run of a benchmark, cell by cell: code that all benchmarks share and that needs no GPU.
 
 #include <functional>
 #include <optional>
@@ -12,12 +12,11 @@
 
 namespace xstage::bench {
 
-/// Before each trial, as long as it takes at the least: long kernels are bound by power, and without a rest the clock
-/// that a variant gets depends on what ran before it; two programs that measure different variants could not be
-/// compared.
+/// Shortest rest before each trial. Long kernels are bound by power, and without a rest the clock of a variant depends
+/// on the variant that ran before it, so that two programs that measure different variants could not be compared.
 inline constexpr int rest_ms = 15;
 
-/// A sustained figure is of so many seconds of replays, without rests; what counts is their second half.
+/// Length of the replays, without rests, from which a sustained figure is taken; only their second half counts.
 inline constexpr double sustained_seconds = 2;
 
 /// Which rows have a sustained figure.
@@ -25,12 +24,13 @@ enum class Sustained { none, readme, all };
 /// "none", "readme" or "all". InputError for anything else.
 [[nodiscard]] Sustained parse_sustained(std::string_view text);
 
-/// What a run is asked for, whatever it measures.
+/// Options of a run that all benchmarks share.
 struct RunOptions {
-  std::vector<int> devices;  // one a rank
+  std::vector<int> devices;  // one for each rank
   int trials = 20;
   bool verify = false;
-  bool spans = false;  // after the trials of a cell: calls of instrumented kernels, where the benchmark has them
+  // After the trials of a cell, calls of instrumented kernels are recorded, where the benchmark has them.
+  bool spans = false;
   Sustained sustained = Sustained::none;
 };
 
@@ -39,18 +39,18 @@ struct CellSeconds {
   double seconds = 0;
 };
 
-/// How far a run came.
+/// Results of a run.
 struct Outcome {
   std::vector<Row> rows;
-  Json header = Json::object();  // of the result file: what only the run knows
+  Json header = Json::object();  // fields of the result file's header that only the run knows
   std::optional<trace::Trace> trace;
-  std::vector<CellSeconds> seconds;  // that each cell took
+  std::vector<CellSeconds> seconds;  // seconds that each cell took
   int failed_cells = 0;
-  int wrong_cells = 0;  // with results that are not right; they have no rows of them
+  int wrong_cells = 0;  // cells with wrong results, whose rows are left out
   bool stopped = false;
 };
 
-/// Told while it runs.
+/// Callbacks during a run.
 struct Observer {
   std::function<void(const Row&)> row;
   std::function<void(const std::string&)> note;
@@ -58,14 +58,14 @@ struct Observer {
   std::function<bool()> proceed;  // false: stop before the next trial
 };
 
-/// `run_cell(index)` for all of them, until the observer says stop. One that fails is reported and left out.
+/// Calls `run_cell(index)` for all cells, until the observer says stop. A cell that fails is reported and left out.
 void run_cells(const std::vector<CellHead>& cells, const Observer& observer, Outcome& outcome,
                const std::function<void(std::size_t cell)>& run_cell);
 
 /// Header fields of a result file that all benchmarks have: `timing`, `rest_ms`, `multicast`, `sustained`.
 void add_timing_header(Json& document, const RunOptions& options);
 
-/// A line a cell with what it took, and their sum.
+/// Text with the seconds of each cell, one a line, and their sum.
 [[nodiscard]] std::string seconds_text(const Outcome& outcome);
 [[nodiscard]] double total_seconds(const Outcome& outcome);
 

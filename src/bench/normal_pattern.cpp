@@ -17,8 +17,8 @@ double normal_probability(double value) { return 0.5 * std::erfc(-value / std::s
 
 double normal_density(double value) { return std::exp(-0.5 * value * value) / std::sqrt(2.0 * std::acos(-1.0)); }
 
-/// The value below which a standard normal variable lies with this probability: Newton's method from a value below it.
-/// There the distribution function is convex (probability < 1/2), so the steps neither overshoot nor end short.
+/// The value below which a standard normal variable lies with this probability, by Newton's method from a lower value.
+/// There the distribution function is convex (probability < 1/2), so the steps do not overshoot and do not stop short.
 double quantile(double probability, double from) {
   double value = from;
   for (int step = 0; step < 50; ++step) {

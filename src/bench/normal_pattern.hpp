@@ -1,5 +1,6 @@
 #pragma once
-// Random operands: what a GPU draws in a matrix product, and so its clock, depends on the data.
+// Random operands with a realistic distribution: the power of a GPU in a matrix product, and so its clock, depends on
+// the data.
 
 #include <cstdint>
 #include <vector>

@@ -17,7 +17,7 @@ namespace xstage::bench {
 
 namespace {
 
-/// No list on a command line is longer.
+/// Upper bound of the parts of a list on a command line.
 constexpr std::size_t most_parts = 1000;
 
 template <typename Values>
@@ -25,7 +25,7 @@ bool names_field(const PlanOverrides<Values>& overrides, std::string_view name) 
   return std::find(overrides.named.begin(), overrides.named.end(), name) != overrides.named.end();
 }
 
-/// One KEY=VALUE, into `overrides`. Empty, or what is wrong with it.
+/// Parses one KEY=VALUE into `overrides`. Returns an empty string, or what is wrong with it.
 template <typename Values>
 std::string add_part(fields::Table<Values> table, std::string_view part, PlanOverrides<Values>& overrides) {
   const std::size_t equals = part.find('=');
@@ -55,7 +55,7 @@ PlanOverrides<Values> parse(fields::Table<Values> table, std::string_view text) 
   return overrides;
 }
 
-/// The fields that are named, as far as `counts` has them.
+/// The named fields for which `counts` holds.
 template <typename Values, typename Counts>
 void set_named(fields::Table<Values> table, const PlanOverrides<Values>& overrides, Values& plan, Counts&& counts) {
   for (const std::string_view name : overrides.named) {
@@ -90,7 +90,8 @@ Json all_json(fields::Table<Values> table, const Values& plan) {
 
 // ---- Plans ----------------------------------------------------------------------------------------------------------
 
-/// What the rule has chosen to suit a choice that is another one now, and would break a rule or waste memory.
+/// Resets choices that the rule made to suit a field that the user has changed: they would break a rule or waste
+/// memory.
 void adapt_choices(const gemm::Problem& problem, const GemmPlanOverrides& overrides, const Plan& picked, Plan& plan) {
   const auto is_free = [&](std::string_view name) { return !names_field(overrides, name); };
   const bool one_shot = problem.operation == gemm::Operation::all_reduce && !problem.fp32_partials &&
@@ -126,7 +127,7 @@ Plan choose_plan(const gemm::Problem& problem, int world, int multiprocessors,
   }
   Plan plan = picked;
   fields::leave_to_rules(gemm::plan_fields(), plan);
-  // These two the rule picks for the problem; what completes a plan would pick others.
+  // The rule picks these two fields for the problem; completing the plan would pick others.
   plan.staging_chunks = picked.staging_chunks;
   plan.chunk_depth = picked.chunk_depth;
   set_named(gemm::plan_fields(), *overrides, plan, [](std::string_view) { return true; });
@@ -155,7 +156,7 @@ Json plan_overrides_json(const AttentionPlanOverrides& overrides) {
 
 Json plan_json(const Plan& plan) {
   Json json = all_json(gemm::plan_fields(), plan);
-  json["cluster"] = fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns);  // as older files have it
+  json["cluster"] = fmt::format("{}x{}", plan.cluster_rows, plan.cluster_columns);  // in the format of older files
   return json;
 }
 

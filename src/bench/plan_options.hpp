@@ -1,6 +1,6 @@
 #pragma once
-// Plans on the command line and in result files. `--plan KEY=VALUE,...` of `xstage bench` sets fields of a plan instead
-// of what the rule picks, for whoever tunes a kernel on his own node.
+// Plans on the command line and in result files. `--plan KEY=VALUE,...` of `xstage bench` sets fields of a plan that
+// the rule would fill in, for users who tune a kernel on their own node.
 
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace xstage::bench {
 
-/// The fields in `named`, with the values that they have in `values`. What else stands in `values` counts for nothing.
+/// The fields in `named`, with their values in `values`. All other fields of `values` are ignored.
 template <typename Values>
 struct PlanOverrides {
   Values values;
@@ -30,18 +30,18 @@ using AttentionPlanOverrides = PlanOverrides<attention::Plan>;
 [[nodiscard]] std::string gemm_plan_fields();
 [[nodiscard]] std::string attention_plan_fields();
 
-/// Throws InputError for a field that is unknown or named twice, and for a value that is missing or cannot be read.
-/// Whether a value suits a problem is not asked here.
+/// Throws InputError for a field that is unknown or named twice, and for a value that is missing or cannot be parsed.
+/// It does not check whether a value suits a problem.
 [[nodiscard]] GemmPlanOverrides parse_gemm_plan(std::string_view text);
 [[nodiscard]] AttentionPlanOverrides parse_attention_plan(std::string_view text);
 
-/// The plan that the rule picks, with the named fields in it and with what follows from them completed anew: a number
-/// of stages that no longer fits does not stay. Naming what the rule has picked changes nothing. Throws InputError if
-/// the plan breaks a rule.
+/// The rule's plan with the named fields set, and with dependent fields completed anew: a number of stages that no
+/// longer fits does not stay. Naming the value that the rule picks changes nothing. Throws InputError if the plan
+/// breaks a rule.
 [[nodiscard]] Plan choose_plan(const gemm::Problem& problem, int world, int multiprocessors,
                                const std::optional<GemmPlanOverrides>& overrides);
 
-/// The same; where results stay local the fields about stores count for nothing.
+/// The same for attention; where results stay local, fields about stores have no effect.
 [[nodiscard]] attention::Plan choose_plan(const attention::Problem& problem, int world, int multiprocessors,
                                           const std::optional<AttentionPlanOverrides>& overrides);
 

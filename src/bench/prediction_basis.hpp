@@ -1,5 +1,5 @@
 #pragma once
-// What predictions beside measurements are made from.
+// Inputs of the predictions that stand beside measurements.
 
 #include "xstage/platform.hpp"
 
@@ -10,7 +10,8 @@ struct PredictionBasis {
   int multiprocessors = 0;  // of one GPU that is measured
 };
 
-/// Throws InputError if the platform cannot say how fast so many CTAs drain: before anything is measured.
+/// Throws InputError if the platform does not know how fast this number of CTAs drains. To be called before anything is
+/// measured.
 void check_basis(const PredictionBasis& basis);
 
 }  // namespace xstage::bench

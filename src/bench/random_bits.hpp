@@ -1,5 +1,5 @@
 #pragma once
-// Random numbers by counter: element i of a stream, whoever asks for it and in whatever order.
+// Counter-based random numbers: element i of a stream is the same whatever the order of access.
 
 #include <cstdint>
 

@@ -24,7 +24,7 @@ Json head_json(const RowHead& head) {
   return json;
 }
 
-/// The end of an interval as the file has it: null if it is not known.
+/// An end of an interval as the file has it: null if it is not known.
 double end_of(const Json& value) {
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
@@ -42,7 +42,7 @@ void add_times(Json& json, const Times& times) {
   }
 }
 
-/// At the end of a row, where they are not in the way of a reader.
+/// Adds the trials at the end of a row, where they do not disturb a reader.
 void add_trials(Json& json, const Times& times) {
   json["trials"] = times.trials_us.size();
   Json& trials = json["trials_us"] = Json::array();
@@ -51,7 +51,7 @@ void add_trials(Json& json, const Times& times) {
   }
 }
 
-/// What a table says of a row besides its time.
+/// Text of a row in a table, besides its time.
 std::string figures_text(const Row& row) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };

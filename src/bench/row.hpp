@@ -1,6 +1,6 @@
 #pragma once
-// A row of a result file, whatever it measures: one variant of one cell. A cell is what a benchmark measures in several
-// ways; these are its variants.
+// A row of a result file of any benchmark: one variant of one cell. A cell is what a benchmark measures in several
+// ways, its variants.
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace xstage::bench {
 
-/// What is known of a row before anything is measured.
+/// The part of a row that is known before anything is measured.
 struct RowHead {
   Json key;           // the fields of its cell, in the order of the file; with the variant they tell two rows apart
   std::string shape;  // the same as a table shows it
@@ -27,7 +27,7 @@ struct CellHead {
   std::vector<RowHead> rows;
 };
 
-/// What was timed of one variant, in microseconds of one call.
+/// The times of one variant, in microseconds of one call.
 struct Times {
   int replays = 0;  // calls in one graph
   double eager_us = 0;
@@ -52,27 +52,27 @@ struct Row {
 [[nodiscard]] const Row* find_variant(const std::vector<Row>& rows_of_cell, std::string_view variant);
 [[nodiscard]] Row* find_variant(std::vector<Row>& rows_of_cell, std::string_view variant);
 
-/// Trial by trial, what these variants take together; none if one of them is not there.
+/// The sum of these variants' times for each trial; empty if one of them is missing.
 [[nodiscard]] std::optional<std::vector<double>> sum_of_trials(const std::vector<Row>& rows_of_cell,
                                                                const std::vector<std::string_view>& variants);
 
 // ---- figures
 // ---------------------------------------------------------------------------------------------------------
 
-/// `NAME`, `NAME_low`, `NAME_high`.
+/// Adds the fields `NAME`, `NAME_low`, `NAME_high`.
 void add_ratio(Row& row, const std::string& name, const PairedRatio& ratio);
-/// The row's trials against those of another one, `NAME`; nothing if that is null.
+/// Adds the ratio `NAME` of the row's trials to those of another row; does nothing if that is null.
 void add_ratio(Row& row, const std::string& name, const Row* reference);
 /// NaN where an end of the interval is not known; none if the row has no such ratio.
 [[nodiscard]] std::optional<PairedRatio> ratio_of(const Row& row, const std::string& name);
 
-/// `tflops`, of so many floating-point operations a call.
+/// Adds `tflops`, for `operations` floating-point operations in a call.
 void add_tflops(Row& row, double operations);
-/// `remote_bytes` of a call, and `gb_per_s`; 1 GB/s = 1e9 bytes/s.
+/// Adds `remote_bytes` of a call, and `gb_per_s`; 1 GB/s = 1e9 bytes/s.
 void add_exchange_rate(Row& row, std::int64_t remote_bytes);
 
-/// `ceiling`: what overlapping can gain at most on one after the other, (computing + communicating) / (the longer of
-/// both). `reached`: the longer of both against the row's time; 1 is the ceiling.
+/// Adds `ceiling`, the largest possible gain of overlapping over one after the other, (computing + communicating) / max
+/// of both, and `reached`, max of both over the row's time; 1 is the ceiling.
 void add_ceiling(Row& row, double computing_us, double communicating_us);
 inline constexpr const char* ceiling_text =
     "ceiling: what overlapping could gain at most on one after the other, (computing + communicating) / (the longer of "
@@ -86,7 +86,7 @@ inline constexpr const char* ceiling_text =
 /// Throws std::logic_error if two rows have the same key and variant.
 [[nodiscard]] Json rows_json(const std::vector<Row>& rows);
 
-/// {"rows": [...]}: what is known of the rows before anything is measured.
+/// {"rows": [...]}: the parts of all rows that are known before anything is measured.
 [[nodiscard]] Json list_json(const std::vector<CellHead>& cells);
 
 [[nodiscard]] std::string table_heading(int ranks);

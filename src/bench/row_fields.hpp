@@ -7,10 +7,10 @@ namespace xstage::bench {
 
 using Json = nlohmann::ordered_json;
 
-/// Nanoseconds are finer than any event; the file stays half as large.
+/// Rounded to nanoseconds, which are finer than any event; the file becomes half as large.
 [[nodiscard]] double rounded(double microseconds);
 
-/// Null for what is not a finite number.
+/// The number, or null if it is not finite.
 [[nodiscard]] Json number(double value);
 
 }  // namespace xstage::bench

@@ -1,5 +1,5 @@
 #pragma once
-// Which elements of a result are looked at, and how wrong one may be.
+// Chooses the elements of a result that are verified, and bounds their errors.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace xstage::bench {
 
-/// At most `count` numbers of [0, extent), rising, each once; the first and the last are among them.
+/// At most `count` numbers of [0, extent), ascending, each once; the first and the last are among them.
 [[nodiscard]] std::vector<std::int64_t> sample(std::int64_t extent, std::size_t count, std::uint64_t seed);
 
 /// Error of a bf16 result in units of 2^-8 (|expected| + root mean square of all that is expected).

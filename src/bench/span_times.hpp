@@ -1,6 +1,5 @@
 #pragma once
-// How long the spans of an instrumented call took: what its summaries have in common, whatever the operation. Pure host
-// code.
+// Statistics of the spans of an instrumented call, for all operations. Host code without CUDA.
 
 #include <cstdint>
 #include <optional>
@@ -13,14 +12,14 @@
 
 namespace xstage::bench {
 
-/// Of all ranks, CTAs and warpgroups together.
+/// Times over all ranks, CTAs and warpgroups.
 struct SpanTimes {
   double mean_us = 0;
   double median_us = 0;
   double p95_us = 0;
 };
 
-/// Durations of spans that mean the same.
+/// Durations of spans of one kind.
 class SpanDurations {
  public:
   void add(std::int64_t begin_ns, std::int64_t end_ns) {
@@ -28,7 +27,7 @@ class SpanDurations {
   }
   void add(const trace::Span& span) { add(span.begin_ns, span.end_ns); }
 
-  /// None of no spans.
+  /// The times; empty if there are no spans.
   [[nodiscard]] std::optional<SpanTimes> times() const;
 
  private:
@@ -39,13 +38,13 @@ class SpanDurations {
   return span.kind == static_cast<int>(kind);
 }
 
-/// 0 or 1: warpgroup 0 multiplies what store warp 0 stores, 1 likewise.
+/// Half of the tile, 0 or 1: store warp 0 stores the half that multiplying warpgroup 0 computes, and 1 likewise.
 [[nodiscard]] int half_of(const trace::Span& span);
 
 /// "12.50 us (p95 13.00)".
 [[nodiscard]] std::string times_text(double typical_us, double p95_us);
 
-/// `NAME`: {mean, median, p95}; nothing where nothing was recorded.
+/// Adds `NAME`: {mean, median, p95}; does nothing where nothing was recorded.
 void add_times(Json& spans, const char* name, const std::optional<SpanTimes>& times);
 
 }  // namespace xstage::bench

@@ -14,8 +14,8 @@ namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-/// How many values may be cut off at either end so that what is left holds the median with at least 95%: the largest c
-/// with 2 P(X < c) <= 0.05 for X of a binomial distribution (rounds, 1/2). 0: none, there are too few.
+/// Number of values that may be cut off at either end so that the rest holds the median with at least 95%: the largest
+/// c with 2 P(X < c) <= 0.05 for X of a binomial distribution (rounds, 1/2). 0: there are too few values to cut any.
 std::size_t cut_off(std::size_t rounds) {
   const auto n = static_cast<double>(rounds);
   double below = 0;

@@ -1,13 +1,13 @@
 #pragma once
-// What a series of trials says. All of it is free of assumptions about how trials are distributed: they have long
-// tails.
+// Statistics of a series of trials. None of them assumes a distribution of the trials, which have long tails.
 
 #include <span>
 #include <vector>
 
 namespace xstage::bench {
 
-/// Value below which `fraction` of the values lie, linearly between the two nearest. NaN if there are no values.
+/// Value below which `fraction` of the values lie, interpolated linearly between the two nearest. NaN if there are no
+/// values.
 [[nodiscard]] double percentile(std::span<const double> values, double fraction);
 [[nodiscard]] double median(std::span<const double> values);
 
@@ -20,9 +20,9 @@ struct PairedRatio {
 /// Median of one number a round, with its 95% interval. Throws std::logic_error if there are no rounds.
 [[nodiscard]] PairedRatio median_of_rounds(std::vector<double> values);
 
-/// Ratio of two variants whose trials alternated: value i of both comes from round i, so that what clocks and power did
-/// in that round cancels. The interval is the sign test's: it holds for any distribution. At least 6 rounds have one.
-/// Throws std::logic_error unless both have as many values, at least one.
+/// Ratio of two variants whose trials alternated: value i of both comes from round i, so that effects of clocks and
+/// power in that round cancel. The interval is that of the sign test, which holds for any distribution and needs at
+/// least 6 rounds. Throws std::logic_error unless both have the same number of values, at least one.
 [[nodiscard]] PairedRatio paired_ratio(std::span<const double> numerators, std::span<const double> denominators);
 
 }  // namespace xstage::bench

@@ -1,6 +1,6 @@
 #pragma once
-// The variants of a benchmark as a table: what each is called, and whether one rank alone has it. Each operator adds
-// what its variants do, so that nothing else asks for their names.
+// Table of a benchmark's variants: their names, and whether a single rank has them. Each operator adds what its
+// variants do, so that no other code asks for their names.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ struct VariantEntry {
   bool by_default = true;    // it is measured where no variants are named
 };
 
-/// Comma-separated, those that `wanted` says.
+/// Names of the variants that `wanted` selects, comma-separated.
 template <typename Entry, typename Wanted>
 [[nodiscard]] std::string variant_names(std::span<const Entry> table, const Wanted& wanted) {
   std::string names;
@@ -43,8 +43,8 @@ template <typename Entry>
   return variant_names(table, [](const Entry& entry) { return entry.by_default; });
 }
 
-/// Those of "NAME,..." that so many ranks have, in the order of the table, each once. InputError for a name that is
-/// none, and if one rank alone has none of them.
+/// The variants of "NAME,..." that `ranks` ranks have, in the order of the table, each once. InputError for an unknown
+/// name, and if a single rank has none of them.
 template <typename Entry>
 [[nodiscard]] std::vector<Entry> select_variants(std::span<const Entry> table, std::string_view text, int ranks) {
   constexpr std::size_t most_parts = 1000;

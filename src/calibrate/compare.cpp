@@ -36,7 +36,7 @@ OperatingPointOrReason point_of(const Platform& platform, const BurstSample& sam
 
 bool is_gap(double gap_us) { return std::isfinite(gap_us) && gap_us >= 0; }
 
-/// What every kind of sample has: its drain time and the counterfactual.
+/// Predictions that every kind of sample has: its drain time and the completion-coupled counterfactual.
 ComparedSample drained(const OperatingPointOrReason& at, const BurstSample& sample) {
   ComparedSample compared;
   compared.sample = sample;
@@ -67,8 +67,8 @@ void predict_periodic(const OperatingPointOrReason& at, ComparedSample& compared
   }
 }
 
-/// The backlog recursion with the gap measured before each burst. Stops where a gap is missing. A burst's period ends
-/// with its start, as in the sample.
+/// Predicts a train by the backlog recursion with the gap measured before each burst. Stops where a gap is missing. A
+/// burst's period ends with its start, as in the sample.
 void predict_train(const model::OperatingPoint& point, std::vector<ComparedSample>& bursts) {
   double backlog = 0;
   double previous_issue = 0;
@@ -88,7 +88,7 @@ void predict_train(const model::OperatingPoint& point, std::vector<ComparedSampl
   }
 }
 
-/// The same train with halves of producers that drain unevenly.
+/// Predicts the same train with two halves of producers that drain unevenly.
 void predict_uneven_train(const model::OperatingPoint& point, double unevenness, std::vector<ComparedSample>& bursts) {
   std::vector<double> gaps;
   for (const ComparedSample& burst : bursts) {
@@ -105,7 +105,8 @@ void predict_uneven_train(const model::OperatingPoint& point, double unevenness,
   }
 }
 
-/// model::onset_of_backpressure with "never" read as "after the last burst", so that a difference means something.
+/// model::onset_of_backpressure, in which "never" becomes "after the last burst", so that a difference of onsets is
+/// defined.
 std::ptrdiff_t onset_or_end(const std::vector<double>& issue_us, const model::OperatingPoint& point) {
   const std::ptrdiff_t onset = model::onset_of_backpressure(issue_us, point.issue_floor_us, onset_tolerance(point));
   return onset < 0 ? static_cast<std::ptrdiff_t>(issue_us.size()) : onset;

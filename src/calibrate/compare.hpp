@@ -1,5 +1,5 @@
 #pragma once
-/// Predictions of measured samples, from the gap that each sample measured. docs/fitting.md
+/// Predicts measured samples from the gap that each sample measured. See docs/fitting.md.
 
 #include <cstddef>
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace xstage::calibrate {
 
-/// Periodic bursts and fixed work: the period law predicts both, the end of a run excepted, in which only slow
-/// producers are left and which counts for fixed work alone.
+/// Whether the mode is periodic or fixed work. The period law predicts both, except for the end of a run, in which only
+/// slow producers are left and which only fixed work includes.
 [[nodiscard]] bool is_steady_state(BurstMode mode);
 
 /// An isolated, periodic or fixed-work sample beside its prediction.
@@ -33,7 +33,8 @@ struct ComparedTrain {
 /// together up to their first stall, so that the backlog recursion holds up to the onset of back-pressure.
 [[nodiscard]] ComparedTrain compare_train(const Platform& platform, std::span<const BurstSample> train);
 
-/// Beyond the knee by the prediction or by the measurement, so that a wrong Q cannot hide its rows.
+/// Whether the sample lies beyond the knee, by the prediction or by the measurement, so that a wrong Q cannot hide its
+/// rows.
 [[nodiscard]] bool is_beyond_knee(const Platform& platform, const ComparedSample& isolated);
 
 }  // namespace xstage::calibrate

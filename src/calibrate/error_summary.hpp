@@ -12,10 +12,10 @@ namespace xstage::calibrate {
 /// "16-byte stores, periodic, free-running", with what departs from the plain case appended.
 [[nodiscard]] std::string group_name(const BurstExperiment& experiment);
 
-/// Of errors, in any order; none: no samples.
+/// Statistics of errors in any order; without errors `samples` is 0.
 [[nodiscard]] ErrorStatistics statistics_of(const std::vector<double>& errors);
 
-/// What errors are of.
+/// The quantity that errors refer to.
 struct Quantity {
   std::string_view name;
   std::string_view correction = {};  ///< what a corrected prediction takes into account; empty where there is none
@@ -25,7 +25,7 @@ struct Quantity {
 
 class ErrorCollector {
  public:
-  /// Ignores errors that are not finite: there was no prediction or no measurement.
+  /// Adds an error. An error that is not finite is ignored, since there was no prediction or no measurement.
   void add(const BurstExperiment& experiment, const Quantity& quantity, double error_of_law,
            double error_of_corrected = not_measured);
 

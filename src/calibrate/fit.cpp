@@ -83,7 +83,7 @@ PathProfile fit_path(const Rows& rows) {
   return profile;
 }
 
-/// R of one pair: one row is enough, since the reference pair has shown at which producer counts the drain saturates.
+/// R of one pair. One row suffices, since the reference pair has shown at which producer counts the drain saturates.
 Estimate fit_pair(const Rows& rows, const PathProfile& reference) {
   if (!reference.drain_gb_per_s.value || !reference.producer_drain_gb_per_s.value) {
     return no_estimate("the reference pair has no drain or producer rate to tell drain-bound rows by", 0);
@@ -110,7 +110,7 @@ std::vector<PairDrain> fit_pairs(const Rows& plain, const std::vector<PathProfil
   if (devices.size() <= 2) {
     return drains;
   }
-  // Widest stores first: the pairs' sweep uses one path only, and paths drain alike.
+  // The widest stores come first: the sweep of pairs uses one path only, and all paths drain alike.
   const auto reference = std::find_if(paths.begin(), paths.end(),
                                       [](const PathProfile& profile) { return profile.path == StorePath::store16; });
   const PathProfile& profile = reference == paths.end() ? paths.front() : *reference;

@@ -16,7 +16,8 @@ namespace xstage::calibrate {
 namespace {
 
 constexpr std::size_t fewest_points_beyond_knee = 3;
-/// Clearly above the floor: half again as long and 0.1 us more, some three times the spread of an undisturbed burst.
+/// Factor and difference by which an issue time is clearly above the floor: half again as long, and 0.1 us more, some
+/// three times the spread of an undisturbed burst.
 constexpr double above_floor_factor = 1.5;
 constexpr double above_floor_us = 0.1;
 /// The isolated-burst equation holds if the issue time rises by 1/R per byte. Producers end a long burst one after the
@@ -87,7 +88,7 @@ std::int64_t largest_bytes(const Rows& rows) {
   return largest;
 }
 
-/// Why these rows support no capacity; empty if they do.
+/// The reason why these rows do not support a capacity; empty if they do.
 std::string reason_against(const KneeFit& knee, const Rows& rows, const Rows& beyond) {
   if (beyond.empty()) {
     return fmt::format("no knee up to {} bytes per producer: the isolated issue time stays at its floor",

@@ -1,5 +1,6 @@
 #pragma once
-/// Q(K): how much of an aligned isolated burst is accepted before stores issue at the drain's pace. docs/fitting.md
+/// Fits Q(K), the volume of an aligned isolated burst that is accepted before stores issue at the drain's pace. See
+/// docs/fitting.md.
 
 #include <string>
 #include <vector>
@@ -10,8 +11,9 @@
 
 namespace xstage::calibrate {
 
-/// One point for each producer count with aligned isolated rows, ascending. `rows`: one path, one pair of devices. With
-/// `missing` (why R or T_iss0 is unknown) not empty, every capacity is null for that reason.
+/// Returns one point for each producer count with aligned isolated rows, in ascending order. `rows` are those of one
+/// path and one pair of devices. If `missing`, the reason why R or T_iss0 is unknown, is not empty, every capacity is
+/// null for that reason.
 [[nodiscard]] std::vector<CapacityPoint> fit_capacity(const Rows& rows, const Rates& rates,
                                                       const std::vector<IssueFloorPoint>& floor,
                                                       const std::string& missing);

@@ -20,12 +20,13 @@ namespace {
 
 constexpr std::size_t fewest_drain_bound_points = 3;
 constexpr std::size_t fewest_producer_bound_points = 2;
-/// Saturated: producers that share the fabric get at most half of what they reach when few share it. Twice is far from
-/// the bend, where the rate still creeps up with K (H200: K = 8 could offer 400 GB/s and reads 354 to 364).
+/// Saturation: producers that share the fabric get at most this part of what they reach when few share it. A load of
+/// twice R is far from the bend, where the rate still rises slowly with K (H200: K = 8 could offer 400 GB/s and reads
+/// 354 to 364).
 constexpr double drain_bound_share = 0.5;
 /// A producer count is on the plateau if its median rate is this close to that of the highest count.
 constexpr double plateau_tolerance = 0.015;
-/// Producer-bound: what the producers could offer stays this far below R.
+/// Producer-bound points: the producers could offer at most this part of R.
 constexpr double producer_bound_load = 0.75;
 /// A burst is long enough to show a producer's rate if its per-burst overhead costs at most this share of it.
 constexpr double overhead_tolerance = 0.05;
@@ -51,8 +52,8 @@ std::vector<RatePoint> rate_points(const Rows& rows) {
   return points;
 }
 
-/// What one producer reaches at each burst size when few share the fabric: the median over the three lowest counts (one
-/// odd reading is outvoted), the larger of two.
+/// Rate that one producer reaches at each burst size when few share the fabric: the median over the three lowest
+/// counts, so that one odd reading is outvoted, or the larger of only two.
 std::map<std::int64_t, double> unshared_producer_rate(const std::vector<RatePoint>& points) {
   std::map<std::int64_t, std::vector<double>> lowest_counts;
   for (const RatePoint& point : points) {
@@ -83,7 +84,7 @@ std::vector<RatePoint> drain_bound_points(const std::vector<RatePoint>& points,
   return kept;
 }
 
-/// Of drain-bound points, those of producer counts whose median rate no longer rises.
+/// The drain-bound points of those producer counts whose median rate no longer rises.
 std::vector<RatePoint> plateau_points(const std::vector<RatePoint>& points) {
   std::map<int, std::vector<double>> by_count;
   for (const RatePoint& point : points) {
@@ -114,8 +115,8 @@ Estimate drain_estimate(const std::vector<RatePoint>& points, const std::vector<
   return median_estimate(rates_of(plateau));
 }
 
-/// Points at which the drain takes whatever the producers offer. Without a known R, the rate per producer itself must
-/// be independent of the count.
+/// Points at which the drain takes everything that the producers offer. Without a known R the rate per producer itself
+/// must be independent of the count.
 std::vector<RatePoint> producer_bound_points(const std::vector<RatePoint>& points,
                                              const std::map<std::int64_t, double>& unshared,
                                              const std::optional<double>& drain) {
@@ -127,7 +128,8 @@ std::vector<RatePoint> producer_bound_points(const std::vector<RatePoint>& point
   std::copy_if(points.begin(), points.end(), std::back_inserter(kept), [&](const RatePoint& point) {
     const double alone = unshared.at(point.bytes);
     const bool long_burst = alone >= (1 - overhead_tolerance) * best;
-    // Both what the producers could offer and what was read: where all counts are high, `alone` is itself drain-bound.
+    // Both the offered rate and the measured rate must be low: where all counts are high, `alone` is itself
+    // drain-bound.
     const bool unhindered = drain ? std::max(point.producers * alone, point.rate) <= producer_bound_load * *drain
                                   : point.per_producer() >= (1 - overhead_tolerance) * alone;
     return long_burst && unhindered;

@@ -1,5 +1,5 @@
 #pragma once
-/// R and the producers' own rate, from free-running periodic bursts without a gap. docs/fitting.md
+/// Fits R and the producers' own rate from free-running periodic bursts without a gap. See docs/fitting.md.
 
 #include "calibrate/rows.hpp"
 #include "xstage/platform.hpp"
@@ -15,10 +15,10 @@ struct DrainFit {
 /// `rows`: one path, one pair of devices.
 [[nodiscard]] DrainFit fit_drain(const Rows& rows);
 
-/// An estimate from values: their median and its bootstrap interval (none below two values).
+/// An estimate from values: their median and its bootstrap interval (no interval below two values).
 [[nodiscard]] Estimate median_estimate(const std::vector<double>& values);
 
-/// No estimate, and why.
+/// An estimate without a value, with the reason.
 [[nodiscard]] Estimate no_estimate(std::string reason, int points);
 
 }  // namespace xstage::calibrate

@@ -15,8 +15,8 @@ namespace {
 constexpr double outrun_tolerance = 1.1;
 /// A free-running gap this much longer than V/R is on the plateau of the issue time, clear of the rounded corner.
 constexpr double plateau_gap = 1.25;
-/// Below the knee an isolated burst's issue time grows with B at the SM's own pace, beyond it with K/R; half of K/R
-/// separates them.
+/// Below the knee an isolated burst's issue time grows with B at the SM's own pace, beyond it with K/R. Half of K/R
+/// separates the two slopes.
 constexpr double knee_slope_share = 0.5;
 
 bool has_issue_time(const BurstSample& row) { return std::isfinite(row.issue_us) && row.issue_us > 0; }
@@ -27,8 +27,8 @@ bool on_long_gap_plateau(const BurstSample& row, const Rates& rates) {
          row.gap_us >= plateau_gap * volume_bytes(row) / rates.of(row.experiment.producers);
 }
 
-/// Isolated rows of one producer count up to the last burst size after which the issue time does not yet rise at the
-/// drain's pace. The largest size never counts, since nothing shows what comes after it.
+/// Isolated rows of one producer count, up to the last burst size after which the issue time does not yet rise at the
+/// drain's pace. The largest size is never included, since nothing shows what comes after it.
 Rows rows_before_knee(const Rows& isolated, int producers, const Rates& rates) {
   std::map<std::int64_t, Rows> by_bytes;
   for (const BurstSample* row : isolated) {

@@ -1,5 +1,5 @@
 #pragma once
-/// T_iss0: the issue time of a burst that meets no back-pressure, by burst size per producer. docs/fitting.md
+/// Fits T_iss0, the issue time of a burst that meets no back-pressure, by burst size per producer. See docs/fitting.md.
 
 #include <string>
 #include <vector>
@@ -20,14 +20,14 @@ struct Rates {
 struct FloorFit {
   std::vector<IssueFloorPoint> table;  ///< ascending in bytes, non-decreasing in time
   std::string reason;                  ///< set when `table` is empty
-  Rows below_knee;                     ///< the rows behind it, for the goodness of fit
+  Rows below_knee;                     ///< the rows behind the table, for the goodness of fit
 };
 
 /// `rows`: one path, one pair of devices.
 [[nodiscard]] FloorFit fit_floor(const Rows& rows, const Rates& rates);
 
-/// K producers whose own rate exceeds R by at most a tenth: a burst would need ten capacities of volume to fill the
-/// X-Stage, so that its isolated issue time shows no knee of the fabric.
+/// Whether K producers exceed R by at most a tenth with their own rate. A burst would then need a volume of ten
+/// capacities to fill the X-Stage, so that its isolated issue time shows no knee of the fabric.
 [[nodiscard]] bool cannot_outrun_drain(int producers, const Rates& rates);
 
 }  // namespace xstage::calibrate

@@ -8,12 +8,13 @@ namespace xstage::calibrate {
 namespace {
 
 constexpr std::size_t fewest_points = 2;
-/// A burst this many capacities long spends most of its issue at its share of the drain and not filling its own queue.
+/// A burst of this many capacities spends most of its issue time at its share of the drain and not filling its own
+/// queue.
 constexpr double long_burst_capacities = 3;
 
-/// Half the distance of the two halves' rates from their mean. Rates spread evenly over [1-a, 1+a] give issue times
-/// whose 5th and 95th percentiles are in the ratio (1 - 0.9a) : (1 + 0.9a); two halves with the same standard deviation
-/// lie at 1 -+ a/sqrt(3).
+/// Unevenness: half the distance of the two halves' rates, relative to their mean. Rates spread evenly over [1-a, 1+a]
+/// give issue times whose 5th and 95th percentiles are in the ratio (1 - 0.9a) : (1 + 0.9a); two halves with the same
+/// standard deviation lie at 1 -+ a/sqrt(3).
 double unevenness_of(const BurstSample& row) {
   const double spread = (row.issue_p95_us - row.issue_p5_us) / (row.issue_p95_us + row.issue_p5_us);
   return spread / 0.9 / std::sqrt(3.0);

@@ -1,5 +1,5 @@
 #pragma once
-/// How unevenly arbitration shares the drain between producers. docs/fitting.md
+/// Fits how unevenly arbitration shares the drain between producers. See docs/fitting.md.
 
 #include "calibrate/fit_floor.hpp"
 #include "calibrate/rows.hpp"

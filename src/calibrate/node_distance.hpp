@@ -1,5 +1,5 @@
 #pragma once
-/// How far a simulated node is from a measured one: the same experiments, sample by sample.
+/// Distance of a simulated node from a measured one: it compares the same experiments, sample by sample.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace xstage::calibrate {
 
-/// What tells two samples of one file apart: the experiment without its number of bursts, and the burst of a train.
+/// Key that identifies a sample in a file: the experiment without its number of bursts, and the burst of a train.
 [[nodiscard]] std::string key_of(const BurstSample& sample);
 
 /// Relative distances of one quantity. Samples that the preset was tuned on and held-out ones stand apart.
@@ -19,7 +19,7 @@ struct DistanceSummary {
   ErrorStatistics held_out;
 };
 
-/// Of remote samples that both files have; first over all of them, then by group.
+/// Distances of remote samples that both files have: first over all of them, then by group.
 [[nodiscard]] std::vector<DistanceSummary> distances(const SamplesFile& measured, const SamplesFile& simulated);
 
 }  // namespace xstage::calibrate

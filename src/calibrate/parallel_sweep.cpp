@@ -30,7 +30,7 @@ SamplesFile run_remote_sweep_in_parallel(const std::function<std::unique_ptr<Nod
   std::vector<std::future<void>> threads(std::max(1U, std::thread::hardware_concurrency()));
   std::generate(threads.begin(), threads.end(), [&] { return std::async(std::launch::async, work); });
   for (std::future<void>& thread : threads) {
-    thread.wait();  // all of them, before one of them throws: they write into `samples`
+    thread.wait();  // waits for all threads before one of them throws, since they write into `samples`
   }
   for (std::future<void>& thread : threads) {
     thread.get();

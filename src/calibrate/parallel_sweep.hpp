@@ -1,5 +1,5 @@
 #pragma once
-/// A sweep whose experiments run on several threads at a time.
+/// Runs the experiments of a sweep on several threads.
 
 #include <functional>
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace xstage::calibrate {
 
-/// The remote experiments of a calibration, in their order. Each thread makes a node of its own: for nodes whose
-/// samples do not depend on what else runs, which is true of simulated ones. Throws what the first failing experiment
-/// throws.
+/// Runs the remote experiments of a calibration and returns them in order. Each thread makes its own node, which suits
+/// nodes whose samples do not depend on other activity, such as simulated ones. Rethrows the exception of the first
+/// failing experiment.
 [[nodiscard]] SamplesFile run_remote_sweep_in_parallel(const std::function<std::unique_ptr<Node>()>& make_node,
                                                        bool quick);
 

@@ -23,8 +23,8 @@ bool is_plain(const BurstSample& row) {
          experiment.filler == GapFiller::spin && experiment.destinations.size() == 1;
 }
 
-/// The key with the highest count; std::map iterates upwards and only a higher count replaces, so ties go to the
-/// lowest.
+/// The key with the highest count, the lowest such key on a tie: std::map iterates upwards, and only a higher count
+/// replaces.
 template <typename Key>
 Key most_frequent(const std::map<Key, int>& counts) {
   return std::max_element(counts.begin(), counts.end(),

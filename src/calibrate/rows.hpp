@@ -1,5 +1,5 @@
 #pragma once
-/// Which samples a fit looks at, and the quantities that it reads off one.
+/// Selects the samples that a fit uses, and computes the quantities that it takes from one.
 
 #include <tuple>
 #include <vector>
@@ -14,8 +14,8 @@ using Rows = std::vector<const BurstSample*>;
 /// V = K*B, bytes.
 [[nodiscard]] double volume_bytes(const BurstSample& sample);
 
-/// Bytes over the common window where the node measured one, otherwise V over the period. NaN if neither is there.
-/// Averaging the producers' own windows instead would overstate R, since arbitration between SMs is unfair.
+/// Drain rate: bytes over the common window if the node measured one, otherwise V over the period. NaN if neither
+/// exists. An average over the producers' own windows would overstate R, since arbitration between SMs is unfair.
 [[nodiscard]] double rate_gb_per_s(const BurstSample& sample);
 
 /// An ordered pair of devices.
@@ -28,11 +28,12 @@ struct DevicePair {
   }
 };
 
-/// Rows that a fit may use: not held out, remote, one way to one destination, gap spent spinning. Both directions,
-/// several destinations and filled gaps are measured to be looked at; the profile describes the plain case.
+/// Rows that a fit may use: not held out, remote, one way to one destination, with a gap spent spinning. Both
+/// directions, several destinations and filled gaps are measured for inspection only; the profile describes the plain
+/// case.
 [[nodiscard]] Rows plain_rows(const SamplesFile& samples);
 
-/// The pair with the most plain rows (the lowest one on a tie): the one that the profile's paths describe.
+/// The pair with the most plain rows, which the profile's paths describe; the lowest one on a tie.
 [[nodiscard]] DevicePair reference_pair(const Rows& plain);
 
 /// Plain rows of one pair.
@@ -42,7 +43,7 @@ struct DevicePair {
 /// would mix issue floors.
 [[nodiscard]] Rows rows_of_path(const Rows& rows, StorePath path);
 
-/// Free-running periodic bursts for which no gap was asked: what saturates, if anything does.
+/// Free-running periodic bursts without a requested gap, which saturate the drain if anything does.
 [[nodiscard]] Rows zero_gap_rows(const Rows& rows);
 
 }  // namespace xstage::calibrate

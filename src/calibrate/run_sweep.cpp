@@ -1,4 +1,4 @@
-/// Runs a calibration's experiments on a node, one after the other.
+/// Runs the experiments of a calibration on a node, one after the other.
 
 #include <cstddef>
 #include <iterator>

@@ -1,4 +1,4 @@
-/// The sweep as a whole, and what its parts share.
+/// The whole sweep, and code that its parts share.
 
 #include "calibrate/sweep.hpp"
 
@@ -16,7 +16,7 @@ namespace calibrate {
 namespace {
 
 constexpr int threads_per_producer = 256;
-/// H200, 18 NVLink: 372 of 478 GB/s of raw link rate drained (first measurement, 2026-11-29).
+/// Drain rate of an H200 with 18 NVLinks: 372 GB/s of a raw link rate of 478 GB/s (first measurement, 2026-11-29).
 constexpr double expected_drain_gb_per_s = 372;
 constexpr double drained_share_of_link_rate = 372.0 / 478.0;
 constexpr double bytes_per_us_per_gb_per_s = 1000;
@@ -30,7 +30,7 @@ double expected_drain(const std::string& links) {
   return understood && count > 0 && each > 0 ? drained_share_of_link_rate * count * each : expected_drain_gb_per_s;
 }
 
-/// Enough bursts for a steady state: about half a millisecond of them.
+/// Number of bursts for a steady state: they take about half a millisecond.
 int bursts_for_steady_state(double period_us) {
   constexpr double window_us = 500;
   return static_cast<int>(std::clamp(window_us / std::max(period_us, 0.1), 24.0, 256.0));

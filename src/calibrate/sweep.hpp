@@ -11,12 +11,12 @@ namespace xstage::calibrate {
 
 inline constexpr std::int64_t kibibyte = 1024;
 
-/// What the sweep's sizes depend on.
+/// Numbers from which the sweep derives its sizes.
 struct SweepScale {
-  int multiprocessors = 0;  ///< K at most: the fewest of any device
+  int multiprocessors = 0;  ///< largest K: the smallest number of SMs of any device
   bool has_bulk = false;    ///< cp.async.bulk on every device (compute capability 9.0)
   int devices = 0;
-  double drain_bytes_per_us = 0;  ///< rough, from the links: only places gaps and counts bursts
+  double drain_bytes_per_us = 0;  ///< rough estimate from the links, only to choose gaps and to count bursts
   bool quick = false;
 
   /// SMs / divisor, at least 1.
@@ -28,7 +28,7 @@ struct SweepScale {
 /// Throws InputError for a node with fewer than two devices or without SMs.
 [[nodiscard]] SweepScale scale_of(const NodeDescription& node, bool quick);
 
-/// Experiments in order, each once: one that is already there (as a fit row or held out) is not added again.
+/// A list of experiments, each once: an experiment that is already in it, as a fit row or held out, is not added again.
 class ExperimentList {
  public:
   void add(const BurstExperiment& experiment);
@@ -42,7 +42,7 @@ class ExperimentList {
                                        std::int64_t bytes, double gap_us);
 [[nodiscard]] BurstExperiment isolated(StorePath path, int producers, std::int64_t bytes);
 [[nodiscard]] BurstExperiment train(StorePath path, Regime regime, int producers, std::int64_t bytes, double gap_us);
-/// 100 bursts a producer, tail included.
+/// Fixed work: 100 bursts for each producer, tail included.
 [[nodiscard]] BurstExperiment fixed_work(const SweepScale& scale, StorePath path, int producers, std::int64_t bytes,
                                          double gap_us);
 

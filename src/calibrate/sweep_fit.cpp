@@ -1,5 +1,5 @@
-/// Experiments that the fit uses, and those that show what it takes for granted (controls, both directions, filled
-/// gaps, other devices).
+/// The experiments that the fit uses, and those that test its assumptions (controls, both directions, filled gaps,
+/// other devices).
 
 #include <algorithm>
 #include <vector>
@@ -31,7 +31,7 @@ std::vector<int> within(std::vector<int> counts, int most) {
   return counts;
 }
 
-/// All paths drain alike and differ in their knees; the two that kernels use are swept most densely.
+/// All paths drain alike and differ in their knees; the two paths that kernels use are swept most densely.
 PathSweep dense_sweep(const SweepScale& scale, StorePath path) {
   return {path,
           {8, 32, 128},
@@ -93,7 +93,8 @@ void add_path(const SweepScale& scale, const PathSweep& sweep, ExperimentList& l
   }
 }
 
-/// All SMs x 32 KiB, spinning, with a share of V/R as the gap: the case that each control varies in one respect.
+/// Base case of the controls, each of which varies it in one respect: all SMs x 32 KiB, spinning, with a fraction of
+/// V/R as the gap.
 BurstExperiment control_case(const SweepScale& scale, StorePath path, double gap_share) {
   const std::int64_t bytes = 32 * kibibyte;
   return periodic(scale, path, Regime::free_running, scale.multiprocessors, bytes,
@@ -154,7 +155,7 @@ void add_control_experiments(const SweepScale& scale, ExperimentList& list) {
   }
 }
 
-/// Every ordered pair of devices, and one source with several destinations; only where there are more than two.
+/// Adds every ordered pair of devices, and one source with several destinations, if there are more than two devices.
 void add_device_experiments(const SweepScale& scale, ExperimentList& list) {
   if (scale.devices <= 2) {
     return;

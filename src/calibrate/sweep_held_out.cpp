@@ -1,5 +1,5 @@
-/// Experiments that only validate predictions: gaps around the corner, bursts beyond the knee at sizes that the fit
-/// does not see, and trains in which back-pressure sets in.
+/// Experiments that validate predictions and are not fitted: gaps around the corner, bursts beyond the knee at sizes
+/// that the fit does not use, and trains in which back-pressure sets in.
 
 #include <vector>
 
@@ -36,11 +36,11 @@ void add_isolated_bursts(StorePath path, int producers, const Sizes& kibibytes, 
   }
 }
 
-/// Free-running trains: the first burst fits into the X-Stage and each adds what its gap does not drain, so that
-/// back-pressure sets in after a few bursts: with Q of 18 KiB per producer (16-byte stores) or 10 KiB (bulk) between
-/// the second and the tenth. An aligned train shows the other case: the barrier's own traffic queues behind the stores,
-/// so that each of its bursts meets an X-Stage that has nearly drained, and no back-pressure builds up from burst to
-/// burst.
+/// Adds trains. In a free-running one the first burst fits into the X-Stage and each burst adds what its gap does not
+/// drain, so that back-pressure sets in after a few bursts: with Q of 18 KiB per producer (16-byte stores) or 10 KiB
+/// (bulk) between the second and the tenth. An aligned train shows the other case: the barrier's own traffic queues
+/// behind the stores, so that each of its bursts meets an X-Stage that has nearly drained, and back-pressure does not
+/// grow from burst to burst.
 void add_trains(const SweepScale& scale, StorePath path, const Sizes& kibibytes, ExperimentList& list) {
   const int producers = scale.multiprocessors;
   for (const std::int64_t size : kibibytes) {

@@ -21,7 +21,7 @@ constexpr Quantity fixed_work_period{"period", "tail of fixed work"};
 constexpr Quantity issue_time{"issue time, share of the drain time"};
 constexpr Quantity train_issue_time{"issue time, share of the drain time", "uneven drain"};
 constexpr Quantity issue_time_beyond_knee{"issue time beyond the knee"};
-/// The law knows one issue time for all producers: this is how far the last of them is from it.
+/// The law predicts one issue time for all producers; this is the distance of the slowest producer from it.
 constexpr Quantity slowest_issue_time{"slowest producer's issue time, share of the drain time", {}, false, false};
 constexpr Quantity slowest_beyond_knee{"slowest producer's issue time beyond the knee", {}, false, false};
 constexpr Quantity onset_of_backpressure{"onset of back-pressure", "uneven drain", true};
@@ -29,8 +29,8 @@ constexpr Quantity counterfactual_period{"completion-coupled period", {}, false,
 
 double relative_error(double predicted, double measured) { return std::abs(predicted - measured) / measured; }
 
-/// A wrong issue time costs its share of the tile's drain, so it is measured by V/R: near the floor a relative error
-/// would weigh a few nanoseconds as heavily as microseconds of back-pressure.
+/// Error of an issue time as a fraction of V/R, the tile's drain time, since that is its cost to the tile: near the
+/// floor a relative error would weigh a few nanoseconds as heavily as microseconds of back-pressure.
 double share_of_drain(const ComparedSample& row, double predicted_us, double measured_us) {
   return std::abs(predicted_us - measured_us) / row.drain_time_us;
 }
@@ -71,7 +71,7 @@ void add_train_errors(const ComparedTrain& train, ErrorCollector& errors) {
   }
 }
 
-/// The length of the train that starts at `first`: same experiment, burst indices going up.
+/// Length of the train that starts at `first`: samples of the same experiment with ascending burst indices.
 std::size_t train_length(std::span<const BurstSample> samples, std::size_t first) {
   std::size_t end = first + 1;
   while (end < samples.size() && samples[end].experiment == samples[first].experiment &&

@@ -1,5 +1,5 @@
 #pragma once
-// RAII over the CUDA runtime: every call checked, every buffer freed on its own device.
+// RAII over the CUDA runtime: every call is checked, and every buffer is freed on its own device.
 
 #include <cuda_runtime_api.h>
 
@@ -10,8 +10,8 @@
 
 namespace xstage::cuda {
 
-/// Throws DeviceError "WHAT: error text (name)" unless `status` is success. CUDA keeps a failed call's error for
-/// whoever asks next; here it is reported, and forgotten.
+/// Throws DeviceError "WHAT: error text (name)" unless `status` is success. CUDA keeps a failed call's error and
+/// returns it again from a later query; this function reports the error and clears it.
 void check(cudaError_t status, const std::string& what);
 
 /// Makes `device` current for a scope.

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{1} << 20U;
 
-/// Pinned memory full of zeros, and behind it of ones; never freed, since that waits for all devices.
+/// Pinned memory: a block of zeros, followed by a block of 0xFF bytes. It is never freed, since freeing waits for all
+/// devices.
 const unsigned char* pieces() {
   static const unsigned char* const memory = [] {
     void* pinned = nullptr;

@@ -9,7 +9,8 @@ using EncodeTiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, 
                                  const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
                                  CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/// Found through the runtime: libcuda is not linked, so that the tool starts without a driver. Throws DeviceError.
+/// Finds the function through the CUDA runtime: libcuda is not linked, so that the tool starts on a machine without a
+/// driver. Throws DeviceError.
 [[nodiscard]] EncodeTiled encode_tiled();
 
 }  // namespace xstage::kernels

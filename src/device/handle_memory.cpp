@@ -18,24 +18,24 @@ namespace xstage::cuda {
 
 namespace {
 
-/// What a handle that is gone had.
+/// Memory of a destroyed handle.
 struct Parked {
   std::shared_ptr<InFlight> in_flight;
   std::vector<void*> buffers;
   std::vector<void*> pinned;
 };
 
-/// Of one device. Its end is that of the process, when CUDA may be gone.
+/// Pool of one device. It lives until the end of the process and then calls no CUDA function, since CUDA may be gone.
 struct DevicePool {
   cudaMemPool_t pool = nullptr;
   std::vector<Parked> parked;
 };
 
-/// Of the process; used under its mutex.
+/// Pools of the process; access needs the mutex.
 struct Pools {
   std::mutex mutex;
   std::map<int, DevicePool> devices;
-  std::vector<void*> free_slots;  // of pinned memory
+  std::vector<void*> free_slots;  // free slots of pinned memory
 };
 
 Pools& pools() {
@@ -50,7 +50,7 @@ DevicePool& pool_of(int device) {
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {cudaMemLocationTypeDevice, device};
     check(cudaMemPoolCreate(&mine.pool, &properties), "creating the memory pool of handles");
-    std::uint64_t all_of_it = UINT64_MAX;  // kept when the stream is waited for
+    std::uint64_t all_of_it = UINT64_MAX;  // release threshold: memory stays in the pool when a stream is synchronised
     check(cudaMemPoolSetAttribute(mine.pool, cudaMemPoolAttrReleaseThreshold, &all_of_it),
           "asking the memory pool of handles to keep its memory");
   }
@@ -65,7 +65,7 @@ void free_now(const Parked& parked, int device) {
   slots.insert(slots.end(), parked.pinned.begin(), parked.pinned.end());
 }
 
-/// Whose launches have ended.
+/// Returns the memory of handles whose launches have ended to the pool.
 void collect(DevicePool& pool, int device) {
   std::erase_if(pool.parked, [device](const Parked& parked) {
     const bool ended = parked.in_flight->ended();
@@ -76,7 +76,7 @@ void collect(DevicePool& pool, int device) {
   });
 }
 
-/// A page of slots more.
+/// Allocates one more page of slots.
 void add_slots() {
   constexpr std::size_t slots = 512;
   void* memory = nullptr;
@@ -121,7 +121,7 @@ void* HandleMemory::take(std::size_t bytes, const std::string& purpose) {
   }
   check(status, fmt::format("allocating {} bytes on GPU {} for {}", bytes, device_, purpose));
   buffers_.push_back(buffer);
-  setup.wait();  // the memory is there for all streams
+  setup.wait();  // from here on every stream may use the memory
   return buffer;
 }
 

@@ -1,11 +1,12 @@
 #pragma once
-// Device and pinned memory of handles, made and dropped without waiting for the device.
+// Device and pinned memory of handles, allocated and freed without waiting for the device.
 //
-// cudaMalloc may wait for kernels that run, cudaFree and cudaFreeHost do: between the launches of two ranks that is a
-// deadlock until the first one's time-out, and a garbage collector may drop a handle at any time. So what a handle had
-// is parked until all that it launched has ended, then taken by the next handles; device memory comes from a memory
-// pool of CUDA's, pinned memory from slots of a page. Memory is what the handles that lived at one time needed at most;
-// it goes back to the device when a symmetric heap ends.
+// cudaMalloc may wait for running kernels, and cudaFree and cudaFreeHost always do. Between the launches of two ranks
+// that is a deadlock until the wait of the first rank times out, and a garbage collector may destroy a handle at any
+// time. The memory of a destroyed handle is therefore parked until everything that the handle launched has ended, and
+// later handles reuse it. Device memory comes from a CUDA memory pool, pinned memory from slots of a page. The process
+// keeps as much memory as its handles needed at one time at most; it returns to the device when a symmetric heap is
+// destroyed.
 
 #include <cuda_runtime_api.h>
 
@@ -17,7 +18,7 @@
 
 namespace xstage::cuda {
 
-/// What one handle owns on its device.
+/// Memory that one handle owns on its device.
 class HandleMemory {
  public:
   explicit HandleMemory(int device);
@@ -25,21 +26,22 @@ class HandleMemory {
   HandleMemory(const HandleMemory&) = delete;
   HandleMemory& operator=(const HandleMemory&) = delete;
 
-  /// Most bytes that take_pinned gives.
+  /// Upper bound of the bytes that take_pinned returns.
   static constexpr std::size_t pinned_bytes = 128;
 
-  /// Anything may stand there. Throws DeviceError that says what `purpose` needs, and what is free.
+  /// Allocates `bytes` of uninitialised device memory. Throws DeviceError that says what `purpose` needs, and what is
+  /// free.
   [[nodiscard]] void* take(std::size_t bytes, const std::string& purpose);
   template <class Element>
   [[nodiscard]] Element* take(std::size_t count, const std::string& purpose) {
     return static_cast<Element*>(take(count * sizeof(Element), purpose));
   }
-  /// Zeros that host and devices read and write, at most pinned_bytes.
+  /// Pinned memory of at most pinned_bytes, filled with zeros, which the host and devices read and write.
   [[nodiscard]] void* take_pinned();
 
-  /// After each launch that uses any of it: its stream.
+  /// Notes the stream of a launch that uses this memory; to be called after each of them.
   void launched_on(cudaStream_t stream) { streams_.note(stream); }
-  /// At the end of the handle: what its launches are.
+  /// State of all launches of the handle, at the end of its life.
   [[nodiscard]] std::shared_ptr<InFlight> in_flight() const { return streams_.in_flight(device_); }
 
   [[nodiscard]] int device() const { return device_; }
@@ -51,7 +53,7 @@ class HandleMemory {
   LaunchStreams streams_;
 };
 
-/// Gives a device's parked memory back to it. The device is idle.
+/// Returns a device's parked memory to the device, which must be idle.
 void free_parked_memory(int device);
 
 }  // namespace xstage::cuda

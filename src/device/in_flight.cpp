@@ -6,7 +6,8 @@ namespace xstage::cuda {
 
 namespace {
 
-/// A handle may end, and be asked about, while some other stream is captured; that must not spoil the capture.
+/// Suspends stream capture rules for this thread: a handle may be destroyed or polled while some other stream is
+/// captured, and that must not invalidate the capture.
 class OutsideCapture {
  public:
   OutsideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -26,7 +27,7 @@ bool is_captured(cudaStream_t stream) {
 
 }  // namespace
 
-/// In a destructor's service: errors are taken for "unknown", and forgotten.
+/// Called from destructors: an error counts as "unknown" and is cleared.
 InFlight::InFlight(int device, const std::vector<cudaStream_t>& streams) {
   if (streams.empty()) {
     return;
@@ -48,7 +49,7 @@ void InFlight::add(cudaStream_t stream) {
     return;
   }
   if (cudaStreamQuery(stream) == cudaSuccess) {
-    return;  // an event on an idle stream would take some microseconds to say so
+    return;  // an event on an idle stream would be reported complete only some microseconds later
   }
   cudaEvent_t event = nullptr;
   if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) {
@@ -74,7 +75,7 @@ bool InFlight::ended() {
     if (complete) {
       static_cast<void>(cudaEventDestroy(event));
     } else {
-      static_cast<void>(cudaGetLastError());  // "not ready" is kept as an error, too
+      static_cast<void>(cudaGetLastError());  // CUDA keeps "not ready" as an error, too
     }
     return complete;
   });

@@ -1,5 +1,5 @@
 #pragma once
-// Whether what a handle has launched has ended, asked without waiting, after the handle is gone.
+// Answers whether everything that a handle launched has ended, without waiting, also after the handle is destroyed.
 
 #include <cuda_runtime_api.h>
 
@@ -8,17 +8,17 @@
 
 namespace xstage::cuda {
 
-/// What was enqueued on some streams up to a moment.
+/// The work that was enqueued on some streams up to the construction of this object.
 class InFlight {
  public:
-  /// From now on; the streams exist. Where one of them cannot be asked (it is being captured, or gone against the
-  /// rule), what it holds counts as running for ever.
+  /// Records the work on these streams, which must exist. If a stream cannot be queried, because it is being captured
+  /// or was destroyed against the rule, its work counts as running for ever.
   InFlight(int device, const std::vector<cudaStream_t>& streams);
   ~InFlight();
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// Once true, always true.
+  /// Whether all of the work has ended. Once true, the answer stays true.
   [[nodiscard]] bool ended();
 
  private:
@@ -32,7 +32,7 @@ class InFlight {
 class LaunchStreams {
  public:
   void note(cudaStream_t stream);
-  /// At the end of the handle.
+  /// The work on all streams, at the end of the handle's life.
   [[nodiscard]] std::shared_ptr<InFlight> in_flight(int device) const;
 
  private:

@@ -14,11 +14,11 @@ namespace xstage::kernels {
 
 namespace {
 
-/// What this process knows of its kernels.
+/// Kernels that this process has loaded and launched.
 struct KnownKernels {
   std::mutex mutex;
-  std::set<std::pair<int, const void*>> loaded;  // on which device
-  std::vector<const void*> launched;             // some dozens at most, in order
+  std::set<std::pair<int, const void*>> loaded;  // with the device
+  std::vector<const void*> launched;             // in the order of their first launch; a few dozen at most
 };
 
 KnownKernels& known_kernels() {
@@ -45,10 +45,11 @@ void set_attributes(const void* kernel, int device, SharedMemoryUse shared, cons
   }
 }
 
-/// CUDA 13 takes a stream of another GPU without a word and runs the kernel there, where its peers do not look for it.
+/// Refuses a stream of another GPU. CUDA 13 accepts it without an error and runs the kernel on that GPU, where its
+/// peers do not expect it.
 void check_stream(cudaStream_t stream, const char* what) {
   if (stream == nullptr) {
-    return;  // the current GPU's own
+    return;  // a stream of the current GPU
   }
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   cuda::check(cudaStreamIsCapturing(stream, &capture), "asking whether a stream is captured");

@@ -1,5 +1,5 @@
 #pragma once
-// How every kernel of this library is launched: its attributes, its errors, and a note that it ran.
+// The one way to launch a kernel of this library: it sets attributes, checks errors, and records that the kernel ran.
 
 #include <cuda_runtime_api.h>
 
@@ -10,18 +10,19 @@
 
 namespace xstage::kernels {
 
-/// What a kernel may take of a multiprocessor's shared memory, the same for all its launches: the attribute belongs to
-/// the kernel, and what one handle lowered another would miss.
+/// How much of a multiprocessor's shared memory a kernel may take. The choice is the same for all launches of a kernel:
+/// the attribute belongs to the kernel, so that a handle that lowered it would break the launches of another handle.
 enum class SharedMemoryUse {
   none,
-  dynamic,   // all that a CTA may have
-  all_of_l1  // the same, and L1 is shared memory wholly, as the kernels before and after have it: a multiprocessor that
-             // divides it anew must be idle first
+  dynamic,   // as much as a CTA may have
+  all_of_l1  // as dynamic, and all of L1 becomes shared memory, as for the kernels before and after: a multiprocessor
+             // must be idle before it divides L1 anew
 };
 
 enum class Start {
-  behind,       // when the kernel before it in the stream has ended
-  overlapping,  // while the kernel before it ends (programmatic stream serialisation): it waits itself for its results
+  behind,       // the kernel starts when the kernel before it in the stream has ended
+  overlapping,  // the kernel starts while the one before it ends (programmatic stream serialisation), and waits itself
+                // for its results
   together      // cooperative: all CTAs are resident at once, or the launch fails. Virtual ranks need it
 };
 
@@ -31,15 +32,16 @@ struct LaunchShape {
   int shared_bytes = 0;
   SharedMemoryUse shared = SharedMemoryUse::none;
   Start start = Start::behind;
-  int cluster = 1;  // CTAs, along x
+  int cluster = 1;  // CTAs of a cluster, along x
 };
 
-/// Loads a kernel on the current device and sets its attributes, once for each device. Who makes a handle calls it: a
-/// first launch would load the kernel while another rank's kernel may already wait for this one, and loading may wait
-/// for the device. `what` completes "launching ..." in errors.
+/// Loads a kernel on the current device and sets its attributes, once for each device. The constructor of a handle
+/// calls it, because a first launch would load the kernel while another rank's kernel may already wait for this one,
+/// and loading may wait for the device. `what` completes "launching ..." in errors.
 void load_kernel(const void* kernel, SharedMemoryUse shared, const char* what);
 
-/// Enqueues on the current device, and notes the kernel. `arguments`: the address of each. Throws DeviceError.
+/// Enqueues the kernel on the current device and records its name. `arguments` holds the address of each argument.
+/// Throws DeviceError.
 void launch_kernel(const void* kernel, const LaunchShape& shape, cudaStream_t stream, const char* what,
                    void** arguments);
 

@@ -12,7 +12,7 @@ namespace xstage::kernels {
 
 namespace {
 
-/// Rows of boxes, whatever the element.
+/// Bytes in one row of a box, for every element type.
 constexpr int swizzle_row_bytes = 128;
 
 struct Element {

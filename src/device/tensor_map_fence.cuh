@@ -1,13 +1,13 @@
 #pragma once
-// Tensor maps in device memory. A multiprocessor keeps maps that it has used; where an earlier handle's map had the
-// same address, that one would be used instead. Maps in a kernel's parameters need nothing.
+// Fence for tensor maps in device memory. A multiprocessor caches maps that it has used: if the map of an earlier
+// handle had the same address, the stale map would be used. Maps in a kernel's parameters need no fence.
 
 #include <cuda.h>
 
 namespace xstage::kernels {
 
-/// Before a CTA's first use of a map in device memory, by the thread that uses it or before a barrier with it. The host
-/// has written it before the launch.
+/// Called before a CTA's first use of a map in device memory, by the thread that uses it or before a barrier with that
+/// thread. The host has written the map before the launch.
 __device__ inline void fence_tensor_map(const CUtensorMap* map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map) : "memory");
 }

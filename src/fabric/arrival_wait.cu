@@ -9,7 +9,8 @@ namespace {
 
 __global__ void arrival_wait_kernel(const __grid_constant__ CallParameters parameters, std::uint32_t posts_each) {
   cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();  // the call has ended here, and counted on the number of the next one
+  cudaGridDependencySynchronize();  // after this the call has ended on this rank, and its epochs hold the number of the
+                                    // next one
   const CollectiveCall call(parameters, 0);
   call.await_arrival(call.epoch() - 1U, posts_each);
 }

@@ -1,24 +1,25 @@
 #pragma once
-// Waits for another rank that end (design rule 4): with the value, with the time-out, or because another wait gave up.
-// After an expiry the kernel runs on to its end with wrong results instead of stopping half-way: every pipeline inside
-// a CTA then drains by itself, the process lives, and the host reads the report.
+// Bounded waits for another rank (design rule 4). A wait ends with the awaited value, when it times out, or because
+// another wait has given up. After a wait has given up the kernel runs on to its end with wrong results instead of
+// stopping half-way: every pipeline inside a CTA then drains by itself, the process survives, and the host reads the
+// report.
 
 #include "fabric/signals.cuh"
 #include "fabric/wait_report.hpp"
 
 namespace xstage::kernels {
 
-/// What every wait of a launch shares.
+/// State that all waits of a launch share.
 struct WaitContext {
   WaitReport* report;             // pinned host memory
   std::uint32_t* const* signals;  // signal pad of every rank
-  std::uint32_t abort_word;       // of each pad: set by whoever gave up
+  std::uint32_t abort_word;       // word of each pad; a wait that gives up sets it on all ranks
   std::uint64_t time_out_ns;
   std::int32_t rank;
   std::int32_t world;
 };
 
-/// Which counter a wait is about, for its report.
+/// The counter that a wait polls, for its report.
 struct WaitTarget {
   WaitSite site;
   std::int32_t peer;
@@ -26,7 +27,7 @@ struct WaitTarget {
   std::uint32_t epoch;
 };
 
-/// Epochs grow for ever and wrap; what counts is the signed distance.
+/// Epochs grow without bound and wrap, so the signed distance is compared.
 __device__ inline bool reached(std::uint32_t value, std::uint32_t expected) {
   return static_cast<std::int32_t>(value - expected) >= 0;
 }
@@ -40,7 +41,8 @@ __device__ inline void raise_abort(const WaitContext& context) {
 
 __device__ inline void report_expiry(const WaitContext& context, const WaitTarget& target, std::uint32_t expected,
                                      std::uint32_t observed, std::uint64_t waited_ns, bool told) {
-  // A look first: where many threads give up, each further exchange would take its turn at the host's memory.
+  // A relaxed load comes first: where many threads give up at once, their exchanges would be serialised at the host's
+  // memory.
   if (load_relaxed(&context.report->raised) == 0U && atomicCAS_system(&context.report->raised, 0U, 1U) == 0U) {
     WaitReport* report = context.report;
     report->site = static_cast<std::uint32_t>(target.site);
@@ -58,7 +60,8 @@ __device__ inline void report_expiry(const WaitContext& context, const WaitTarge
   raise_abort(context);
 }
 
-/// Whether a wait must end without its value: another one gave up, or the time is over. Reports and tells all ranks.
+/// Whether a wait must end without its value, because another wait gave up or because it has timed out. Fills the
+/// report and sets the abort word of all ranks.
 __device__ inline bool gave_up(const WaitContext& context, const WaitTarget& target, std::uint32_t expected,
                                std::uint32_t observed, std::uint64_t start_ns) {
   const bool told = load_relaxed(context.signals[context.rank] + context.abort_word) != 0U;
@@ -70,7 +73,7 @@ __device__ inline bool gave_up(const WaitContext& context, const WaitTarget& tar
   return true;
 }
 
-/// Inlined like all device code here: a call would make ptxas serialise WGMMA (C7510).
+/// Inlined, like all device code here: a call would make ptxas serialise WGMMA (C7510).
 __device__ inline bool wait_slowly(const WaitContext& context, const WaitTarget& target, const std::uint32_t* word,
                                    std::uint32_t expected) {
   constexpr int looks_between_checks = 32;
@@ -88,7 +91,7 @@ __device__ inline bool wait_slowly(const WaitContext& context, const WaitTarget&
   return false;
 }
 
-/// Until *word has reached `expected`; false when the wait was given up. One thread.
+/// Polls *word until it has reached `expected`. Returns false if the wait gave up. For one thread.
 __device__ inline bool wait_at_least(const WaitContext& context, const WaitTarget& target, const std::uint32_t* word,
                                      std::uint32_t expected) {
   if (reached(load_acquire(word), expected)) {

@@ -1,22 +1,25 @@
 #pragma once
-// The steps that every kernel of a common call takes:
+// The steps that the kernel of every collective call takes:
 //
-//   announce     one thread of a rank      "everything before this call in my stream is finished": peers may overwrite
-//                                          what my earlier kernels have read
-//   await_peers  who stores to peers       before the first store
-//   post_done    who has stored to peers   after the last store has been performed
-//   leave        one thread of each CTA    waits (CTA 0) until peers have stored all that they store here, so that the
-//                                          end of the kernel is the end of the call; opens the next call
-//   open_next    the same without a wait   who reads what peers store waits first (Completion::sent)
+//   announce     one thread of a rank       signals all peers: "everything before this call in my stream has ended",
+//                                           so they may overwrite what earlier kernels of this rank have read
+//   await_peers  threads that store         waits for these signals, before their first store to a peer
+//                to peers
+//   post_done    threads that have stored   signals all peers, after their last store has been performed
+//                to peers
+//   leave        one thread of each CTA     opens the next call; in CTA 0 it first waits until peers have stored all
+//                                           that they store here, so that the end of the kernel is the end of the call
+//   open_next    one thread of each CTA     opens the next call without that wait (Completion::sent): a reader of what
+//                                           peers store waits first
 //
-// Epochs count calls in device memory: graphs replay them without host work (design rule 8).
+// Epochs count calls in device memory, so that graphs replay them without host work (design rule 8).
 
 #include "fabric/bounded_wait.cuh"
 #include "fabric/call_parameters.hpp"
 
 namespace xstage::kernels {
 
-/// What every wait of that call shares.
+/// State that all waits of that call share.
 [[nodiscard]] __device__ inline WaitContext wait_context(const CallParameters& parameters) {
   return {parameters.report,      parameters.signals, CallPad::abort,
           parameters.time_out_ns, parameters.rank,    parameters.world};
@@ -32,7 +35,7 @@ class CollectiveCall {
     return parameters_.signals[parameters_.rank] + word;
   }
 
-  /// The number of this call. Before any thread of the CTA leaves it.
+  /// The number of this call. It must be read before any thread of the CTA leaves the call.
   [[nodiscard]] __device__ std::uint32_t epoch() const {
     return load_relaxed(own_signal(CallPad::epochs + static_cast<std::uint32_t>(block_)));
   }
@@ -48,9 +51,9 @@ class CollectiveCall {
     }
   }
 
-  /// Before the first store of a call into peers' buffers: no peer may still read what an earlier call left there. A
-  /// peer that has entered call e has finished call e - 1; two alternating buffers leave one call more (`lag`). False
-  /// when a wait was given up, and nothing may be stored to peers.
+  /// Called before the first store of a call into peers' buffers: waits until no peer still reads what an earlier call
+  /// left there. A peer that has entered call e has finished call e - 1; with two alternating buffers it may be one
+  /// call behind (`lag`). Returns false if the wait gave up, in which case nothing may be stored to peers.
   [[nodiscard]] __device__ bool await_peers(std::uint32_t epoch, std::uint32_t lag = 0) const {
     bool entered = true;
 #pragma unroll 1
@@ -64,7 +67,7 @@ class CollectiveCall {
     return entered;
   }
 
-  /// The caller's stores have been performed and fenced.
+  /// Signals all peers that the caller's stores have been performed. The caller has fenced them.
   __device__ void post_done() const {
     const std::uint32_t word = CallPad::done + CallPad::line * static_cast<std::uint32_t>(parameters_.rank);
 #pragma unroll 1
@@ -75,7 +78,7 @@ class CollectiveCall {
     }
   }
 
-  /// `posts_each`: how often each peer posts in a call.
+  /// `posts_each` is the number of posts of each peer in a call.
   __device__ void leave(std::uint32_t epoch, std::uint32_t posts_each) const {
     if (block_ == 0) {
       await_arrival(epoch, posts_each);
@@ -83,7 +86,7 @@ class CollectiveCall {
     open_next(epoch);
   }
 
-  /// Until peers have stored all that they store here in that call. One thread of a rank.
+  /// Waits until peers have stored everything that they store here in that call. For one thread of a rank.
   __device__ void await_arrival(std::uint32_t epoch, std::uint32_t posts_each) const {
     await_peers_done(epoch, posts_each);
     report_abort(epoch);
@@ -95,7 +98,8 @@ class CollectiveCall {
 
   [[nodiscard]] __device__ WaitContext waits() const { return wait_context(parameters_); }
 
-  /// Until peers have stored all that they store here. One thread of a rank; report_abort() comes next.
+  /// Waits until peers have stored everything that they store here. For one thread of a rank, which calls
+  /// report_abort() next.
   __device__ void await_peers_done(std::uint32_t epoch, std::uint32_t posts_each) const {
 #pragma unroll 1
     for (std::int32_t peer = 0; peer < parameters_.world; ++peer) {
@@ -106,7 +110,8 @@ class CollectiveCall {
     }
   }
 
-  /// A rank that came when the others had given up may have waited for nothing; it must not take its results for good.
+  /// Reports an abort of another rank. A rank that arrives after the others gave up may find all its waits fulfilled,
+  /// and must not treat its results as valid.
   __device__ void report_abort(std::uint32_t epoch) const {
     if (load_relaxed(own_signal(CallPad::abort)) != 0U) {
       report_expiry(waits(), {WaitSite::end_of_call, parameters_.rank, 0, epoch}, 0, 0, 0, true);
@@ -118,9 +123,9 @@ class CollectiveCall {
   const std::int32_t block_;
 };
 
-/// Bulk stores of this thread have been performed, not only read their source.
+/// Waits until all bulk stores of this thread have been performed, not only until they have read their source.
 __device__ inline void await_bulk_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-/// Their source may be overwritten.
+/// Waits until their source may be overwritten.
 __device__ inline void await_bulk_sources() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ inline void commit_bulk_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 

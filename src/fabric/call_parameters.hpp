@@ -1,5 +1,5 @@
 #pragma once
-// What a kernel knows of a call that all ranks make together. Plain data, shared by kernels and host.
+// Parameters of a call that all ranks make together. Plain data, shared by kernels and host.
 
 #include <cstdint>
 
@@ -8,16 +8,16 @@
 
 namespace xstage::kernels {
 
-/// Words of one rank's signal pad; all counters of peers stand 128 bytes apart.
+/// Layout of one rank's signal pad, in words. Counters that peers write are 128 bytes apart.
 struct CallPad {
-  static constexpr std::uint32_t line = 32;                        // words
-  static constexpr std::uint32_t entered = 0;                      // [rank]: the call that the rank has entered
-  static constexpr std::uint32_t done = max_world * line;          // [rank]: its warps that have finished storing
-  static constexpr std::uint32_t abort = 2 * max_world * line;     // set by whoever gave up
-  static constexpr std::uint32_t sent = abort + line;              // copy engine: own transfers have left
-  static constexpr std::uint32_t epochs = sent + line;             // [CTA]: number of the call that comes next
-  static constexpr std::uint32_t most_blocks = 512;                // CTAs of one rank
-  static constexpr std::uint32_t arrivals = epochs + most_blocks;  // from here: what has arrived, see the operation
+  static constexpr std::uint32_t line = 32;                // words in 128 bytes
+  static constexpr std::uint32_t entered = 0;              // [rank]: number of the last call that the rank has entered
+  static constexpr std::uint32_t done = max_world * line;  // [rank]: count of its warps that have finished storing
+  static constexpr std::uint32_t abort = 2 * max_world * line;  // set by a wait that gave up
+  static constexpr std::uint32_t sent = abort + line;   // copy engine: this rank's transfers have been performed
+  static constexpr std::uint32_t epochs = sent + line;  // [CTA]: number of the next call
+  static constexpr std::uint32_t most_blocks = 512;     // CTAs of one rank
+  static constexpr std::uint32_t arrivals = epochs + most_blocks;  // first arrival flag; each operation defines its own
 };
 
 struct CallParameters {
@@ -25,7 +25,7 @@ struct CallParameters {
   WaitReport* report;                 // pinned host memory
   std::uint64_t time_out_ns;
   std::int32_t rank;
-  std::int32_t world;  // 1: the call knows of no peer, and none of this is used
+  std::int32_t world;  // 1: there is no peer, and nothing else here is used
 };
 
 }  // namespace xstage::kernels

@@ -1,4 +1,4 @@
-// Two threads on two GPUs send each other a word, to and fro, and note when. Every wait ends with the time-out.
+// Two threads on two GPUs send a word back and forth and record the times. Every wait is bounded.
 
 #include "fabric/clock_kernel.hpp"
 #include "fabric/signals.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 using kernels::global_nanoseconds;
 
-/// The clock advances in steps (32 ns or 1 us, by GPU): the smallest of a few.
+/// Smallest step by which the clock advances (32 ns or 1 us, by GPU), from a few readings.
 __device__ std::uint32_t clock_step(std::uint64_t deadline) {
   constexpr int steps = 8;
   std::uint64_t smallest = ~std::uint64_t{0};
@@ -25,7 +25,8 @@ __device__ std::uint32_t clock_step(std::uint64_t deadline) {
   return static_cast<std::uint32_t>(smallest);
 }
 
-/// Relaxed, as the sends: the word carries nothing, and a fence would lengthen one way more than the other.
+/// Loads are relaxed, as are the stores: the word carries no data, and a fence would lengthen one direction more than
+/// the other.
 __device__ bool wait_for(const std::uint32_t* word, std::uint32_t value, std::uint64_t deadline) {
   while (static_cast<std::int32_t>(kernels::load_relaxed(word) - value) < 0) {
     if (global_nanoseconds() > deadline) {
@@ -35,7 +36,7 @@ __device__ bool wait_for(const std::uint32_t* word, std::uint32_t value, std::ui
   return true;
 }
 
-/// Notes are written when nothing is awaited of this end, so that they delay no message.
+/// Times are written while the other end waits for nothing from this one, so that they delay no message.
 __device__ void note(const ClockParameters& parameters, std::uint32_t exchange, std::uint64_t first,
                      std::uint64_t second) {
   parameters.log->first_ns[exchange] = first;

@@ -1,6 +1,6 @@
 #pragma once
-// Virtual ranks: all ranks of a heap on one GPU, whose kernels are one cooperative launch with parameters in device
-// memory.
+// Launches of virtual ranks: all ranks of a heap lie on one GPU, and their kernels are one cooperative launch whose
+// parameters lie in device memory.
 
 #include <cuda_runtime_api.h>
 
@@ -13,11 +13,11 @@
 
 namespace xstage::kernels {
 
-/// Before a common launch of handles with these heaps, null where a handle is: throws InputError unless they are all
-/// ranks of one heap on one GPU, each with operands.
+/// Checks a common launch of handles with these heaps, null for a null handle. Throws InputError unless they are all
+/// ranks of one heap on one GPU and each rank has operands.
 void check_common_launch(std::span<const HeapRank* const> heaps, std::size_t operands);
 
-/// The same for the handles of an operation.
+/// The same check for the handles of an operation.
 template <class Handle, class HeapOf>
 void check_common_launch(std::span<Handle* const> handles, std::size_t operands, const HeapOf& heap_of) {
   std::vector<const HeapRank*> heaps;
@@ -27,10 +27,10 @@ void check_common_launch(std::span<Handle* const> handles, std::size_t operands,
   check_common_launch(heaps, operands);
 }
 
-/// Device copy of the parameters of all virtual ranks, in the memory of the handle of the first of them.
+/// Device copy of the parameters of all virtual ranks, in memory of the first rank's handle.
 class VirtualParameters {
  public:
-  /// There when it returns.
+  /// Copies the parameters, and returns when they are there.
   template <class Launch>
   [[nodiscard]] const Launch* upload(cuda::HandleMemory& memory, const std::vector<Launch>& launches,
                                      cudaStream_t stream) {

@@ -60,7 +60,7 @@ void HeapBuffers::release(const std::shared_ptr<cuda::InFlight>& launches) {
       heap_.release(
           buffer, launches == nullptr ? std::function<bool()>() : [launches] { return launches->ended(); });
     } catch (const std::exception&) {
-      // Only memory is short here, and a destructor must not throw: the buffer then stays allocated.
+      // This can fail only for lack of memory, and a destructor must not throw: the buffer then stays allocated.
     }
   }
   buffers_.clear();

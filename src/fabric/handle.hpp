@@ -1,6 +1,6 @@
 #pragma once
-// What the host's handle of a common call owns: its signal pad and buffers in the symmetric heap, its report, its
-// epochs. Operations hold one and add what is theirs.
+// What the host's handle of a collective call owns: its signal pad and buffers in the symmetric heap, its report, its
+// epochs. The handle of each operation contains one.
 
 #include <chrono>
 #include <cstddef>
@@ -24,10 +24,10 @@ void require_hopper(int device);
 /// Throws InputError for a null or unaligned (16 bytes) operand.
 void check_operand(const char* name, const void* pointer);
 
-/// Throws InputError unless the kernels' waits can be bounded by it.
+/// Throws InputError unless the kernels can bound their waits by this time.
 void check_time_out(std::chrono::microseconds time_out);
 
-/// Given back also when making the operation fails half-way.
+/// Buffers of the heap. They are released also if the constructor of an operation fails half-way.
 class HeapBuffers {
  public:
   explicit HeapBuffers(HeapRank& heap) : heap_(heap) {}
@@ -35,7 +35,7 @@ class HeapBuffers {
   HeapBuffers& operator=(const HeapBuffers&) = delete;
   ~HeapBuffers() { release(nullptr); }
   SymmetricBuffer take(const std::string& tag, std::size_t bytes);
-  /// All of them. Null: nothing was launched on them.
+  /// Releases all buffers. `launches` is null if nothing was launched on them.
   void release(const std::shared_ptr<cuda::InFlight>& launches);
 
  private:
@@ -43,45 +43,46 @@ class HeapBuffers {
   std::vector<SymmetricBuffer> buffers_;
 };
 
-/// Making and dropping one waits for no kernel, so both may come between the launches of two ranks. What it had is
-/// reused when its launches have ended, as their streams say, which must exist as long as the handle; of replays of a
-/// graph nobody says so: the handle ends after them.
+/// Construction and destruction wait for no kernel, so that both may come between the launches of two ranks. Memory of
+/// a destroyed handle is reused when its launches have ended, which its streams tell; the streams must exist as long as
+/// the handle. Replays of a graph cannot be queried, so the handle must be destroyed after them.
 class CollectiveHandle {
  public:
-  /// `arrival_words`: of the signal pad, behind the common ones. Collective.
+  /// Collective. `arrival_words` is the number of words of the signal pad behind the common ones.
   CollectiveHandle(HeapRank& heap, std::string name, std::size_t arrival_words, std::chrono::microseconds time_out);
   CollectiveHandle(const CollectiveHandle&) = delete;
   CollectiveHandle& operator=(const CollectiveHandle&) = delete;
   ~CollectiveHandle() { buffers_.release(memory_.in_flight()); }
 
-  /// A buffer that this handle gives back at its end. Collective.
+  /// Collective. Allocates a buffer that this handle releases at its end.
   SymmetricBuffer take(const char* tag, std::size_t bytes);
-  /// After the last collective step of making the operation: launches need all ranks to have come so far.
+  /// To be called after the last collective step of an operation's constructor: launches need all ranks to have come
+  /// this far.
   void finish_setup();
 
   [[nodiscard]] HeapRank& heap() const { return heap_; }
-  /// Memory of this rank alone, which ends with the handle.
+  /// Memory of this rank alone, freed with the handle.
   [[nodiscard]] cuda::HandleMemory& memory() { return memory_; }
   [[nodiscard]] const CallParameters& parameters() const { return parameters_; }
-  /// Bytes of heap that the signal pad takes.
+  /// Bytes of the heap that the signal pad takes.
   [[nodiscard]] static std::size_t pad_bytes(std::size_t arrival_words);
 
-  /// Before a launch: no earlier call gave up, all ranks exist, and the number of CTAs is that of earlier launches:
-  /// each CTA keeps its own epoch.
+  /// Checks before a launch that no wait of an earlier call gave up, that all ranks exist, and that the number of CTAs
+  /// is that of earlier launches, since each CTA keeps its own epoch.
   void prepare(int blocks);
-  /// After a launch of so many CTAs. One that failed binds nobody.
+  /// Records a successful launch of `blocks` CTAs, which fixes their number. To be called only if the launch succeeded.
   void launched(int blocks, CUstream_st* stream);
-  /// After anything else that uses the handle's memory.
+  /// Records other work on the stream that uses the handle's memory.
   void used_on(CUstream_st* stream) { memory_.launched_on(stream); }
-  /// Enqueues a kernel that waits for what peers store here in the last call; `posts`: of each of their CTAs in a call.
-  /// Throws InputError before the first launch.
+  /// Enqueues a kernel that waits for what peers store here in the last call. `posts` is the number of posts of each
+  /// peer CTA in a call. Throws InputError before the first launch.
   void await_arrival(int posts, CUstream_st* stream);
-  /// Throws DeviceError if a wait of this rank has expired.
+  /// Throws DeviceError if a wait of this rank has timed out.
   void check() const;
   /// Waits for the device.
   void synchronise() const;
-  /// Clears signals, sets the first epoch, forgets the report. The ranks have come to rest. What is set up on
-  /// DeviceSetup before it is there when it returns.
+  /// Clears signals, sets the first epoch, and clears the report, while all ranks are idle. Fills that were enqueued on
+  /// DeviceSetup before are complete when it returns.
   void restore();
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
-// Two instruments, compiled into a second instantiation of a kernel and absent from the first: spans (when did which
-// role do what, on which tile) and delays (random sleeps at every signal, wait and store, which shake out wrong order).
+// Two instruments that are compiled into a second instantiation of a kernel and absent from the first: spans (which
+// role did what at which time, on which tile) and delays (random sleeps at every signal, wait and store, which expose
+// errors of order).
 
 #include <cstdint>
 
@@ -9,7 +10,8 @@
 
 namespace xstage::kernels {
 
-/// State of one role's instrument. In shared memory: the multiplying warpgroups have no register to spare for it.
+/// State of one role's instrument. It lies in shared memory, since the multiplying warpgroups have no register to
+/// spare.
 struct ProbeState {
   const ProbeParameters* parameters;
   std::uint64_t begin_ns;
@@ -18,7 +20,7 @@ struct ProbeState {
   std::uint32_t random;
 };
 
-/// The product's kernels: nothing is compiled in.
+/// Probe of kernels without instruments: it compiles to nothing.
 struct NoProbe {
   static constexpr bool records = false;
   __device__ NoProbe(ProbeState*, SpanRole) {}
@@ -28,13 +30,13 @@ struct NoProbe {
   __device__ void delay() {}
 };
 
-/// The instrumented instantiation. One object a role, used by one thread.
+/// Probe of the instrumented instantiation. One object serves a role, and one thread uses it.
 class RecordingProbe {
  public:
   static constexpr bool records = true;
   __device__ RecordingProbe(ProbeState* states, SpanRole role) : state_(states[static_cast<std::int32_t>(role)]) {}
 
-  /// Before the first use of any of a CTA's probes.
+  /// To be called before the first use of any of a CTA's probes.
   __device__ static void start_all(const ProbeParameters& parameters, ProbeState* states, std::int32_t block) {
     for (std::int32_t role = 0; role < span_roles; ++role) {
       ProbeState& state = states[role];
@@ -59,7 +61,7 @@ class RecordingProbe {
     record.tile = tile;
   }
 
-  /// Sleeps in one of four calls, up to the longest delay asked for.
+  /// Sleeps in one of four calls, for at most the longest delay that the launch asks for.
   __device__ void delay() {
     const std::uint32_t longest = state_.parameters->longest_delay_ns;
     if (longest == 0) {

@@ -1,6 +1,6 @@
 #pragma once
-// Words that one GPU writes and another waits for. Order is always release and acquire at system scope (design rule 5):
-// a flag released at GPU scope may overtake its data on the way to a peer.
+// Words that one GPU writes and another GPU polls. They are ordered by release and acquire at system scope (design rule
+// 5): a flag released at GPU scope may overtake its data on the way to a peer.
 
 #include <cstdint>
 
@@ -18,7 +18,7 @@ __device__ inline std::uint32_t load_relaxed(const std::uint32_t* word) {
   return value;
 }
 
-/// Makes relaxed loads before it acquire what their flags stand for.
+/// Turns earlier relaxed loads into acquires.
 __device__ inline void fence_acquire() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
 __device__ inline void store_release(std::uint32_t* word, std::uint32_t value) {
@@ -29,22 +29,22 @@ __device__ inline void store_relaxed(std::uint32_t* word, std::uint32_t value) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-/// Everything before it comes before the relaxed stores and additions after it: one fence for the flags of all peers.
-/// It takes 1 us, and 4 while the fabric is full of stores: it queues behind them.
+/// Release fence before relaxed stores and additions: one fence serves the flags of all peers. It takes 1 us, and 4 us
+/// while the fabric is full of stores, since it queues behind them.
 __device__ inline void fence_release() { asm volatile("fence.release.sys;" ::: "memory"); }
 
-/// The same for flags of this GPU's own kernels.
+/// The same for flags that only kernels of this GPU read.
 __device__ inline void fence_release_on_gpu() { asm volatile("fence.release.gpu;" ::: "memory"); }
 
 __device__ inline void add_relaxed(std::uint32_t* word, std::uint32_t value) {
   asm volatile("red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-/// Between a flag that was acquired by an ordinary load and bulk (async proxy) reads of the data behind it, and between
-/// completed bulk writes and the release of their flag.
+/// Proxy fence between a flag that was acquired by an ordinary load and bulk (async proxy) reads of the data behind it,
+/// and between completed bulk writes and the release of their flag.
 __device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-/// Between the warps of a CTA.
+/// Acquires a word that another warp of the CTA released.
 __device__ inline std::uint32_t load_acquire_shared(const std::uint32_t* word) {
   std::uint32_t value;
   asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"

@@ -6,7 +6,7 @@
 
 namespace xstage::kernels {
 
-/// What an expired wait says to a human: who waited, where, for whom, for what, what it saw, and what to do.
+/// The report as a message: which rank waited, where, for which peer and value, what it saw, and what the user can do.
 [[nodiscard]] std::string describe(const WaitReport& report);
 
 }  // namespace xstage::kernels

@@ -10,10 +10,10 @@
 namespace xstage::files {
 namespace {
 
-/// Devices of one node, with room to spare.
+/// Longest list in a cell: the devices of one node, with room to spare.
 constexpr std::size_t longest_list = 1024;
 
-/// The whole text must be the number: no blanks, no plus sign, no rest.
+/// Parses a number, which must be the whole text: no blanks, no plus sign, no rest.
 template <typename Number>
 std::optional<Number> parse_all(std::string_view text) {
   Number number{};

@@ -50,7 +50,7 @@ class CsvCell {
   [[nodiscard]] int small_integer() const;
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] bool boolean() const;
-  /// Finite, in plain decimal notation as std::from_chars reads it.
+  /// The number of the cell. It must be finite and in plain decimal notation as std::from_chars reads it.
   [[nodiscard]] double number() const;
   /// An empty cell is NaN, the project's "not measured".
   [[nodiscard]] double number_or_empty() const { return text_.empty() ? not_measured : number(); }

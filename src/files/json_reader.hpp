@@ -23,9 +23,9 @@
 
 namespace xstage::files {
 
-/// Objects and arrays inside each other; the project's own formats need 5.
+/// Largest nesting of objects and arrays; the project's own formats need 5.
 inline constexpr std::size_t max_json_depth = 32;
-/// Values in one document: a bound on memory, since "[0,0,..." grows 16-fold in memory.
+/// Largest number of values in one document. It bounds memory, since "[0,0,..." grows 16-fold in memory.
 inline constexpr std::size_t max_json_values = 1'000'000;
 
 /// Parses one complete JSON text. Throws InputError for a syntax error (with line and column), a NUL byte, a key that
@@ -39,18 +39,18 @@ class JsonValue {
   JsonValue(const nlohmann::json& value, std::string_view origin, std::string path)
       : value_(&value), origin_(origin), path_(std::move(path)) {}
 
-  /// Objects. A missing member, an unknown member or another type is an error.
+  /// For objects. A missing member, an unknown member or another type is an error.
   [[nodiscard]] JsonValue member(std::string_view key) const;
   [[nodiscard]] std::optional<JsonValue> optional_member(std::string_view key) const;
   void allow_only(std::initializer_list<std::string_view> keys) const;
 
-  /// Arrays.
+  /// For arrays.
   [[nodiscard]] std::vector<JsonValue> elements() const;
 
-  /// Scalars. Ranges include both ends.
+  /// For scalars. Ranges include both ends.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string non_empty_text() const;
-  /// Without control characters: what is shown on a terminal.
+  /// Text without control characters, since it is shown on a terminal.
   [[nodiscard]] std::string printable_text() const;
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] double number(double minimum, double maximum = std::numeric_limits<double>::max()) const;

@@ -28,8 +28,9 @@ std::string_view without_library_prefix(std::string_view message) {
   return message.starts_with("[json.exception") && end != std::string_view::npos ? message.substr(end + 2) : message;
 }
 
-/// The library keeps the last of two equal keys and nests without limit; a callback of its document parser could tell,
-/// but takes quadratic time on long arrays of objects. A pass of events costs linear time and no document.
+/// Validates by a pass of parser events, which costs linear time and no document. The JSON library itself keeps the
+/// last of two equal keys and nests without limit; a callback of its document parser could detect both, but takes
+/// quadratic time on long arrays of objects.
 class Validator : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Validator(std::string_view origin) : origin_(origin) {}

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Far above any machine, far below what would overflow or exhaust memory.
+/// Far above the number of any machine, and far below numbers that would overflow or exhaust memory.
 constexpr int most_multiprocessors = 65536;
 constexpr int highest_compute_capability = 9999;
 

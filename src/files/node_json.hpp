@@ -18,10 +18,10 @@ inline constexpr std::size_t most_devices = 1024;
 [[nodiscard]] NodeDescription read_node(const JsonValue& value);
 [[nodiscard]] nlohmann::ordered_json write_node(const NodeDescription& node);
 
-/// Rules of a description that was built in memory. Throws InputError with key, value and rule.
+/// Checks a description that was built in memory. Throws InputError with key, value and rule.
 void check_node(const NodeDescription& node);
 
-/// UTF-8 without control characters, so that it fits on one header line of a samples file.
+/// Whether the text is UTF-8 without control characters, so that it fits on one header line of a samples file.
 [[nodiscard]] bool is_one_line(std::string_view text);
 inline constexpr std::string_view one_line_rule = "must be one line of UTF-8 text without control characters";
 

@@ -17,11 +17,11 @@ namespace {
 
 using namespace files;
 
-/// Far beyond any fabric; keeps products of a profile's numbers finite.
+/// A rate far beyond any fabric; the bound keeps products of a profile's numbers finite.
 constexpr double largest_rate_gb_per_s = 1e9;
 constexpr double largest_time_us = 1e12;
 constexpr double largest_bytes = 0x1p50;
-/// 1 would leave nothing of the drain to the disfavoured half.
+/// An unevenness of 1 would leave nothing of the drain to the disfavoured half.
 constexpr double largest_unevenness = 0.99;
 
 enum class Sign { positive, not_negative };
@@ -123,7 +123,7 @@ PathProfile read_path(const JsonValue& value, int most_producers) {
   profile.drain_gb_per_s = read_estimate(value.member("drain_gb_per_s"), Sign::positive, largest_rate_gb_per_s);
   profile.producer_drain_gb_per_s =
       read_estimate(value.member("producer_drain_gb_per_s"), Sign::positive, largest_rate_gb_per_s);
-  // Optional: profiles from before this number was fitted stay readable.
+  // Optional, so that profiles from before this number was fitted stay readable.
   if (const auto unevenness = value.optional_member("drain_unevenness")) {
     profile.drain_unevenness = read_estimate(*unevenness, Sign::not_negative, largest_unevenness);
   } else {

@@ -97,7 +97,7 @@ std::string to_text(const ordered_json& document) {
 
 std::string format_platform(const Platform& platform) {
   std::string text = to_text(write_platform(platform));
-  // The reader holds the rules; what it would refuse is never written.
+  // The reader checks the rules, so that a profile which it would refuse is never written.
   (void)parse_platform(text, "platform profile");
   return text;
 }

@@ -16,11 +16,11 @@ struct SampleColumn {
   std::string (*write)(const BurstSample& sample);
 };
 
-/// In the order in which they are written.
+/// All columns, in the order in which they are written.
 [[nodiscard]] std::span<const SampleColumn> sample_columns();
 
-/// What a fit relies on: the experiment is possible on the node, times and sizes are in range, required numbers are
-/// there. Throws InputError with column, value and rule.
+/// Checks the rules that a fit relies on: the experiment is possible on the node, times and sizes are in range,
+/// required numbers are present. Throws InputError with column, value and rule.
 void check_sample(const BurstSample& sample, const NodeDescription& node);
 
 }  // namespace xstage::files

@@ -11,7 +11,7 @@ namespace xstage::files {
 
 struct SamplesHeader {
   NodeDescription node;
-  std::string code;      ///< of SamplesFile
+  std::string code;      ///< as SamplesFile::code
   std::size_t rows = 0;  ///< announced number of data rows: a file cut between two lines is noticed
 };
 

@@ -29,7 +29,7 @@ constexpr std::size_t largest_file_bytes = std::size_t{64} << 20;
   throw InputError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(error_number)));
 }
 
-/// Closes on every way out.
+/// Closes the descriptor on every way out.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
@@ -208,7 +208,7 @@ std::string read_open(const fs::path& path, const FileDescriptor& file) {
 
 std::string read_text(const fs::path& path) {
   if (path == "-") {
-    // It can be read once; who asks again gets the same text.
+    // Standard input can be read only once, so later calls return the same text.
     static const std::string standard_input = read_open(path, FileDescriptor(::dup(STDIN_FILENO)));
     return standard_input;
   }
@@ -235,7 +235,8 @@ void check_writable(const fs::path& path) {
     const FileDescriptor stream = open_stream(path);
     return;
   }
-  // The only test that sees read-only file systems, quotas and access lists alike; removed on the way out.
+  // Creates a file as a test, since only that detects read-only file systems, quotas and access lists alike; it is
+  // removed on the way out.
   const TemporaryFile probe(behind_links(path));
 }
 

@@ -55,7 +55,7 @@ void CollectiveLedger::advance(int rank, const CollectiveStep& step, std::vector
   forget_common_steps();
 }
 
-/// A long-lived heap keeps no history.
+/// Forgets steps that all ranks have taken, so that a long-lived heap does not grow.
 void CollectiveLedger::forget_common_steps() {
   const std::size_t common = *std::min_element(steps_.begin(), steps_.end());
   while (forgotten_ < common) {

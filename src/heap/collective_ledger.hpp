@@ -1,7 +1,8 @@
 #pragma once
-// Which collective calls each rank of one process has made. Ranks take their steps at different times; the first to
-// reach a step defines it, and a rank that differs is told at once, not by corrupted results later. What depends on the
-// time at which a step is taken, the first rank decides for all: ranks of several processes would exchange that.
+// Which collective calls each rank of one process has made. Ranks take their steps at different times. The first rank
+// to reach a step defines it, and a rank that differs gets an error at once instead of corrupted results later.
+// Decisions that depend on the time of a step are made by its first rank for all ranks; ranks in several processes
+// would exchange them.
 
 #include <cstddef>
 #include <deque>
@@ -24,11 +25,11 @@ class CollectiveLedger {
 
   /// Throws InputError if another rank took a different step in this place; changes nothing.
   void check(int rank, const CollectiveStep& step) const;
-  /// What the rank that was first at this rank's next step has decided there for all: buffers that are given back. Null
-  /// where this rank is the first, and decides.
+  /// The decision that the first rank of this rank's next step made for all ranks: which buffers return to the
+  /// allocators. Null if this rank is the first, which decides.
   [[nodiscard]] const std::vector<std::size_t>* decision(int rank) const;
-  /// Takes the step for this rank: check(), then one further. `decided`: of the first rank; those of others are
-  /// ignored.
+  /// Takes the step for this rank: calls check(), then moves one step further. `decided` is the decision of the step's
+  /// first rank; it is ignored for later ranks.
   void advance(int rank, const CollectiveStep& step, std::vector<std::size_t> decided = {});
 
   /// How many steps the rank has taken.
@@ -42,7 +43,7 @@ class CollectiveLedger {
  private:
   struct DefinedStep {
     CollectiveStep step;
-    int rank;  // who was the first
+    int rank;  // the first rank of this step
     std::vector<std::size_t> decided;
   };
   [[nodiscard]] const DefinedStep* defined(std::size_t index) const;
@@ -50,7 +51,7 @@ class CollectiveLedger {
 
   std::vector<std::size_t> steps_;  // [rank]
   std::deque<DefinedStep> defined_;
-  std::size_t forgotten_ = 0;  // steps in front of `defined_`, which all ranks have taken
+  std::size_t forgotten_ = 0;  // steps before `defined_`, which all ranks have taken
 };
 
 }  // namespace xstage::memory

@@ -45,7 +45,7 @@ bool OffsetAllocator::release(std::size_t offset, std::size_t bytes) {
   return true;
 }
 
-/// Joined with the free pieces on either side.
+/// Frees a range and joins it with the free ranges on either side.
 void OffsetAllocator::give_back(std::size_t offset, std::size_t bytes) {
   free_bytes_ += bytes;
   const auto next = free_.find(offset + bytes);

@@ -1,6 +1,6 @@
 #pragma once
-// Which bytes of a heap are in use: offsets only, no memory. First fit, so the same sequence of calls gives the same
-// offsets on every rank without a word between them.
+// Allocator of offsets: which bytes of a heap are in use. It holds no memory. It takes the first free range that fits,
+// so that the same sequence of calls gives the same offsets on every rank without communication.
 
 #include <cstddef>
 #include <map>

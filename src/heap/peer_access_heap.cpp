@@ -1,4 +1,4 @@
-// The memory of a PeerAccessHeap: one cudaMalloc a rank, mapped into all its peers by cudaDeviceEnablePeerAccess.
+// Memory of a PeerAccessHeap: one cudaMalloc for each rank, mapped into all peers by cudaDeviceEnablePeerAccess.
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ void enable_access(int from, int to) {
   cuda::check(status, fmt::format("cudaDeviceEnablePeerAccess from GPU {} to GPU {}", from, to));
 }
 
-/// All pairs are looked at before any is changed.
+/// Checks all pairs of devices before it enables access for any of them.
 void connect(const std::set<int>& devices) {
   const auto for_each_pair = [&](auto&& action) {
     for (const int from : devices) {
@@ -94,7 +94,7 @@ class PeerAccessMemory final : public RankMemory {
   PeerAccessMemory(const PeerAccessMemory&) = delete;
   PeerAccessMemory& operator=(const PeerAccessMemory&) = delete;
 
-  /// Kernels of one rank store into the memory of others, so none is freed before all devices are idle.
+  /// Kernels of one rank store into the memory of other ranks, so all devices must be idle before any memory is freed.
   ~PeerAccessMemory() override {
     int previous = 0;
     static_cast<void>(cudaGetDevice(&previous));
@@ -115,7 +115,7 @@ class PeerAccessMemory final : public RankMemory {
     return start + (alignment - reinterpret_cast<std::uintptr_t>(start) % alignment) % alignment;
   }
 
-  /// Waits for no kernel that is in flight, which may itself wait for a peer whose launch is still to come.
+  /// Does not wait for kernels in flight, since they may wait for a peer whose launch is still to come.
   void clear(int rank, std::size_t offset, std::size_t bytes) override {
     cuda::DeviceSetup& setup = cuda::DeviceSetup::of(device(rank));
     setup.fill(base(rank) + offset, 0x00, bytes);

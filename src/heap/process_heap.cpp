@@ -15,12 +15,12 @@
 namespace xstage::memory {
 namespace {
 
-/// Every collective call in the same three moves, so that a failure leaves the rank where it was: compare with the
-/// other ranks, do it, take the step.
+/// Every collective call makes the same three moves, so that a failure leaves the rank unchanged: it compares with the
+/// other ranks, does the work, and takes the step.
 ///
-/// release() is no step. What all ranks have released comes back when a buffer is allocated: who is first at that step
-/// decides which buffers those are, and the step tells the others, so that all allocators go through the same states in
-/// the same order, whenever each rank comes.
+/// release() is not a step. Buffers that all ranks have released return to the allocators when another buffer is
+/// allocated. The first rank of that step decides which buffers these are, and the step passes the decision to the
+/// other ranks, so that all allocators go through the same states in the same order, whenever each rank takes the step.
 class ProcessHeapRank final : public HeapRank {
  public:
   ProcessHeapRank(int rank, RankMemory& storage, CollectiveLedger& ledger, ReleaseBoard& board, std::size_t bytes)
@@ -52,7 +52,8 @@ class ProcessHeapRank final : public HeapRank {
     const std::vector<Id>* const decision = ledger_->decision(rank_);
     const std::vector<Id> returned = decision != nullptr ? *decision : board_->free_buffers();
     OffsetAllocator allocator = without(returned);
-    // A heap too small comes first: it is so on every rank, and must not look like a disagreement on the second one.
+    // The size of the heap is checked first: a heap that is too small is so on every rank, and must not look like a
+    // disagreement on the second one.
     const auto offset = allocator.allocate(bytes, alignment);
     if (!offset) {
       throw InputError(too_small(step.values, allocator));
@@ -87,7 +88,8 @@ class ProcessHeapRank final : public HeapRank {
   [[nodiscard]] bool is_allocated(const SymmetricBuffer& buffer) const override {
     return std::any_of(held_.begin(), held_.end(), [&](const auto& entry) {
       const SymmetricBuffer& whole = entry.second.buffer;
-      const std::size_t inside = buffer.offset - whole.offset;  // of an offset before it: more than any size
+      // Wraps to more than any size if the offset lies before the buffer.
+      const std::size_t inside = buffer.offset - whole.offset;
       return !entry.second.released && inside < whole.bytes && buffer.bytes <= whole.bytes - inside;
     });
   }
@@ -99,7 +101,7 @@ class ProcessHeapRank final : public HeapRank {
     bool released;
   };
 
-  /// The allocator after these buffers have come back.
+  /// Copy of the allocator after these buffers have been returned.
   [[nodiscard]] OffsetAllocator without(const std::vector<Id>& returned) const {
     OffsetAllocator allocator = allocator_;
     for (const Id buffer : returned) {
@@ -123,7 +125,7 @@ class ProcessHeapRank final : public HeapRank {
   CollectiveLedger* ledger_;
   ReleaseBoard* board_;
   OffsetAllocator allocator_;
-  std::map<Id, Held> held_;  // until they have come back, which may be after their release
+  std::map<Id, Held> held_;  // buffers until they are returned, which may be after their release
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
-// A symmetric heap whose ranks live in one process: one ledger for all, and for each rank an allocator that comes to
-// the same offsets. Pure bookkeeping; where the memory is and how it is cleared is RankMemory's business.
+// A symmetric heap whose ranks live in one process: one ledger for all ranks, and an allocator for each rank, all of
+// which compute the same offsets. This file keeps books only; RankMemory knows where the memory is and how it is
+// cleared.
 
 #include <cstddef>
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace xstage::memory {
 
-/// The memory of all ranks of one process, at addresses that are the same for all of them.
+/// The memory of all ranks of one process, at fixed addresses that are the same for all ranks.
 class RankMemory {
  public:
   RankMemory() = default;
@@ -24,7 +25,7 @@ class RankMemory {
   [[nodiscard]] virtual int device(int rank) const = 0;
   /// Aligned to HeapRank::greatest_alignment.
   [[nodiscard]] virtual char* base(int rank) const = 0;
-  /// Zeros in place when it returns.
+  /// Fills the bytes with zeros, and returns when they are written.
   virtual void clear(int rank, std::size_t offset, std::size_t bytes) = 0;
 };
 

@@ -1,4 +1,4 @@
-// What all providers of symmetric memory have in common, and the part of PeerAccessHeap that needs no CUDA.
+// Code that all providers of symmetric memory share, and the part of PeerAccessHeap that needs no CUDA.
 
 #include "xstage/symmetric_heap.hpp"
 
@@ -46,7 +46,7 @@ PeerView HeapRank::view(const SymmetricBuffer& buffer) const {
 void* HeapRank::local(const SymmetricBuffer& buffer) const { return view(buffer).base[rank()]; }
 
 std::optional<std::size_t> HeapRank::offset_of(const void* pointer) const {
-  // As integers: pointers into different allocations have no order.
+  // Compares addresses as integers, since pointers into different allocations have no order.
   const auto base = reinterpret_cast<std::uintptr_t>(heap_view().base[rank()]);
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   if (address < base || address - base >= bytes()) {

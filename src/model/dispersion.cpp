@@ -9,7 +9,7 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// One half of the producers. Bytes and bytes per microsecond are the half's own.
+/// State of one half of the producers. Bytes and bytes per microsecond are those of the half.
 struct Half {
   double weight;      // share of the drain while both halves have a backlog
   double volume;      // V/2
@@ -38,7 +38,7 @@ struct Half {
 
 using Halves = std::array<Half, 2>;
 
-/// Work-conserving: a half without backlog leaves its share to the other.
+/// Drain rates of both halves. The drain is work-conserving: a half without backlog leaves its share to the other.
 std::array<double, 2> drains(const Halves& halves, double drain_bytes_per_us) {
   const bool both = halves[0].wants_drain() && halves[1].wants_drain();
   std::array<double, 2> rates{};
@@ -112,7 +112,7 @@ void uneven_train_issue_us(const OperatingPoint& point, double unevenness, std::
                            std::span<double> issue_us) noexcept {
   std::fill(issue_us.begin(), issue_us.end(), 0.0);
   Halves halves{half_with((1 + unevenness) / 2, point), half_with((1 - unevenness) / 2, point)};
-  // A burst has at most: full, issued, empty, gap over, and the same of the other half in between.
+  // Upper bound of the events of a burst: full, issued, empty, gap over, and the same of the other half in between.
   const std::size_t most_events = 64 * issue_us.size();
   double now = 0;
   for (std::size_t event = 0; event < most_events && !issue_us.empty(); ++event) {

@@ -1,4 +1,4 @@
-/// A platform profile evaluated at one producer count and burst size.
+/// Evaluates a platform profile at one producer count and burst size.
 
 #include "xstage/platform.hpp"
 
@@ -14,7 +14,7 @@ namespace xstage {
 namespace {
 
 constexpr double bytes_per_us_of_one_gb_per_s = 1000;
-/// As for experiments: keeps K*B exact in a double.
+/// The same bound as for experiments; it keeps K*B exact in a double.
 constexpr double largest_bytes = 0x1p50;
 
 void check_producers(const Platform& platform, int producers) {
@@ -42,9 +42,9 @@ double line_through(const IssueFloorPoint& a, const IssueFloorPoint& b, double b
   return a.issue_us + slope * (bytes - a.bytes_per_producer);
 }
 
-/// Below the smallest calibrated burst. An issue costs something fixed and something per byte, so the truth lies
-/// between proportionality (nothing fixed) and the first value (nothing per byte); the first segment says where. With
-/// one point the lower bound is taken: it promises less.
+/// Floor of a burst below the smallest calibrated one. An issue has a fixed cost and a cost per byte, so the floor lies
+/// between proportionality (no fixed cost) and the first value (no cost per byte), and the first segment says where. A
+/// table of one point gives the lower bound, which promises less.
 double issue_floor_below(const std::vector<IssueFloorPoint>& points, double bytes) {
   const IssueFloorPoint& first = points.front();
   const double proportional = first.issue_us * bytes / first.bytes_per_producer;
@@ -54,8 +54,9 @@ double issue_floor_below(const std::vector<IssueFloorPoint>& points, double byte
   return std::clamp(line_through(points[0], points[1], bytes), proportional, first.issue_us);
 }
 
-/// Beyond the largest calibrated burst: the last slope, never falling (a longer burst is not cheaper; a falling last
-/// segment is noise). With one point: constant, which again promises less.
+/// Floor of a burst beyond the largest calibrated one: it continues with the last slope and never falls, since a longer
+/// burst is not cheaper and a falling last segment is noise. A table of one point gives a constant, which again
+/// promises less.
 double issue_floor_beyond(const std::vector<IssueFloorPoint>& points, double bytes) {
   const IssueFloorPoint& last = points.back();
   if (points.size() == 1) {
@@ -64,14 +65,15 @@ double issue_floor_beyond(const std::vector<IssueFloorPoint>& points, double byt
   return std::max(last.issue_us, line_through(points[points.size() - 2], last, bytes));
 }
 
-/// Where a knee was found the producers did outrun the fabric, and so do more producers.
+/// Whether the fabric is proven to be the bound: where a knee was found, this number of producers outran the fabric,
+/// and so do more producers.
 bool fabric_bound_is_proven(const PathProfile& profile, int producers) {
   return std::any_of(profile.capacity.begin(), profile.capacity.end(), [&](const CapacityPoint& point) {
     return point.producers <= producers && point.capacity_bytes.value.has_value();
   });
 }
 
-/// A number of the profile that this point cannot do without is missing.
+/// Records that the profile lacks a number without which this point cannot be evaluated.
 void give_up(OperatingPointOrReason& result, std::string reason) {
   result.usable = false;
   result.reasons.push_back(std::move(reason));
@@ -178,7 +180,7 @@ OperatingPointOrReason operating_point(const Platform& platform, StorePath path,
   result.point.volume_bytes = producers * bytes_per_producer;
   const bool bound_by_producers = set_drain_rate(profile, producers, result);
   set_issue_floor(profile, bytes_per_producer, result);
-  // Producers slower than the fabric leave nothing outstanding in it: the default, no limit, is the truth.
+  // Producers slower than the fabric leave nothing outstanding in it, so the default, no limit, is right.
   if (!bound_by_producers) {
     set_capacity(profile, producers, result);
   }

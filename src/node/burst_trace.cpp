@@ -28,7 +28,7 @@ void require_bursts(const BurstTrace& trace, std::size_t least) {
   }
 }
 
-/// One burst over all producers, as an aligned experiment sees it.
+/// One burst of an aligned experiment, over all producers.
 struct AlignedBurst {
   double issue_us;
   double slowest_us;
@@ -79,7 +79,7 @@ double bytes_of(const BurstExperiment& experiment, double bursts) {
   return static_cast<double>(experiment.bytes) * experiment.producers * bursts;
 }
 
-/// Burst `position` of every train in all trials: the median repetition, component by component.
+/// Summary of burst `position` of every train in all trials: the median repetition, for each quantity by itself.
 BurstSample summarise_position(const BurstExperiment& experiment, int train_length, int position,
                                const std::vector<BurstTrace>& trials) {
   std::vector<double> issue_all;
@@ -147,7 +147,8 @@ BurstSample summarise_aligned_trial(const BurstExperiment& experiment, const Bur
   return sample;
 }
 
-/// Bursts started before `time`, with the fraction of the running period: a linear interpolation of the start times.
+/// Number of bursts that started before `time`, and the fraction of the period that has passed since: a linear
+/// interpolation of the start times.
 double bursts_before(const std::vector<TracedBurst>& bursts, double time) {
   const auto next = std::upper_bound(bursts.begin(), bursts.end(), time,
                                      [](double value, const TracedBurst& burst) { return value < burst.start_us; });
@@ -164,7 +165,7 @@ struct Window {
   double end_us;
 };
 
-/// From a quarter of the run to the earliest last start of any producer.
+/// The window from a quarter of the run to the earliest last start of any producer.
 Window common_window(const BurstTrace& trace) {
   double first = -std::numeric_limits<double>::infinity();
   double last = std::numeric_limits<double>::infinity();

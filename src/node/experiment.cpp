@@ -89,7 +89,7 @@ void check_remote_destinations(const BurstExperiment& experiment, const NodeDesc
   }
 }
 
-/// K within the SMs of every device that stores: the source, and with both_ways the destinations.
+/// Checks that K is within the SMs of every device that stores: the source, and with both_ways the destinations.
 void check_producers(const BurstExperiment& experiment, const NodeDescription& node) {
   require(experiment.producers >= 1, fmt::format("producers {}: at least 1", experiment.producers));
   const auto check_fits = [&](int device) {

@@ -7,7 +7,7 @@ namespace xstage {
 
 /// Quantile of a sorted, not empty range by linear interpolation, 0 <= fraction <= 1.
 [[nodiscard]] double quantile_of_sorted(const std::vector<double>& sorted, double fraction);
-/// Of a range that is not empty.
+/// Median of a range that is not empty.
 [[nodiscard]] double median_of(std::vector<double> values);
 
 }  // namespace xstage

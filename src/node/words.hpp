@@ -1,5 +1,5 @@
 #pragma once
-/// The same words for the same thing in every table and report.
+/// Names for people, the same in every table and report.
 
 #include <string_view>
 

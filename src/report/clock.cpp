@@ -22,7 +22,7 @@ ClockOffset best_offset(std::span<const ClockExchange> exchanges, std::int64_t c
       [](const ClockExchange& left, const ClockExchange& right) { return round_trip_ns(left) < round_trip_ns(right); });
   const std::int64_t there = best.received_ns - best.sent_ns;
   const std::int64_t back = best.answered_ns - best.returned_ns;
-  // Two clocks that advance in steps may even show an answer before its question.
+  // Clocks that advance in steps may even show an answer before its question.
   const auto round_trip = static_cast<double>(std::max<std::int64_t>(0, round_trip_ns(best)));
   return {(there + back) / 2, round_trip / 2 + static_cast<double>(clock_step_ns)};
 }

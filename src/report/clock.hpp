@@ -1,5 +1,5 @@
 #pragma once
-// Offset between the clocks of two GPUs, from messages that went to and fro (as NTP: RFC 5905, section 8).
+// Offset between the clocks of two GPUs, from messages that were sent back and forth (as in NTP: RFC 5905, section 8).
 
 #include <cstdint>
 #include <span>
@@ -23,12 +23,12 @@ struct ClockOffset {
   double uncertainty_ns = 0;
 };
 
-/// Time that the message and the answer were under way.
+/// Time for which the message and the answer were in flight.
 [[nodiscard]] std::int64_t round_trip_ns(const ClockExchange& exchange);
 
-/// From the exchange with the shortest round trip, since there the two ways can differ least. The true offset is within
-/// half of that round trip, and one step of the clocks: a clock that advances in steps shows a time that may be a step
-/// old. Throws InputError without exchanges.
+/// The offset from the exchange with the shortest round trip, in which the two directions can differ least. The true
+/// offset lies within half of that round trip plus one step of the clocks, since a clock that advances in steps shows a
+/// time that may be a step old. Throws InputError without exchanges.
 [[nodiscard]] ClockOffset best_offset(std::span<const ClockExchange> exchanges, std::int64_t clock_step_ns);
 
 }  // namespace xstage::trace

@@ -38,7 +38,7 @@ void add_text(Hash& hash, std::string_view text) {
   hash.add(text);
 }
 
-/// As `canonical` in scripts/fingerprints.py.
+/// Hashes a value as `canonical` in scripts/fingerprints.py does.
 void add_value(Hash& hash, const Json& value) {
   if (value.is_object()) {
     std::map<std::string, const Json*> fields;
@@ -105,7 +105,8 @@ Json code_record(std::string_view fingerprints, const std::string& bench, const 
 
 std::string rows_hash(const Json& rows) {
   Hash hash;
-  // As the file will have them: JSON has no infinite numbers, and text that is not UTF-8 is replaced.
+  // Hashes the rows as the file will contain them: JSON has no infinite numbers, and text that is not UTF-8 is
+  // replaced.
   add_value(hash, Json::parse(rows.dump(-1, ' ', false, Json::error_handler_t::replace)));
   return fmt::format("{:016x}", hash.value());
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What ties a results file to the code that it measured. scripts/check_results.py compares it with the build.
+// The record that ties a results file to the code that it measured. scripts/check_results.py compares it with the
+// build.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,13 +9,13 @@
 
 namespace xstage::bench {
 
-/// The table that the build has written (scripts/fingerprints.py), as JSON. Linked into programs that measure only.
+/// The fingerprints that the build has written (scripts/fingerprints.py), as JSON. Only programs that measure link it.
 [[nodiscard]] std::string_view build_fingerprints() noexcept;
 
 /// Mangled names of this library's kernels that the process has launched; none in builds without nvcc.
 [[nodiscard]] std::vector<std::string> launched_kernels();
 
-/// Mangled names of the kernels with which `xstage calibrate` measures.
+/// Mangled names of the kernels that `xstage calibrate` measures with.
 [[nodiscard]] std::vector<std::string> calibration_kernels(std::string_view fingerprints);
 
 /// `code` of a results file: versions of nvcc and CUTLASS, machine code and source tokens of each kernel by its

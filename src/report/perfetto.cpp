@@ -24,7 +24,7 @@ std::string clock_text(const RankClock& clock) {
   return fmt::format("GPU {}, clock ±{:.3f} us against rank 0", clock.device, clock.uncertainty_ns / 1000);
 }
 
-/// What a viewer shows instead of numbers of processes and threads.
+/// Metadata event that names a process or thread in the viewer.
 Json metadata(const char* what, int rank, const char* member, const Json& value) {
   return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"args", Json{{member, value}}}};
 }

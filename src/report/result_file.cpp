@@ -33,7 +33,7 @@ Json result_document(const std::string& bench, const NodeDescription& node, cons
 }
 
 std::string format_result_file(const Json& document) {
-  // File names in the command need not be UTF-8, JSON must be.
+  // File names in the command need not be UTF-8, but JSON must be.
   const auto text_of = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
   std::string text = "{";
   std::string separator = "\n ";

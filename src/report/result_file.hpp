@@ -1,5 +1,5 @@
 #pragma once
-// What all files in bench/results have in common.
+// The parts that all files in bench/results share.
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// From the records of a device buffer to spans.
+// Converts the records of a device buffer to spans.
 
 #include <span>
 
@@ -9,7 +9,7 @@
 namespace xstage::trace {
 
 /// Appends the spans of one rank. `records` is [CTAs, kernels::span_roles, spans_each]; places that no kernel has
-/// written are zero. Counts tracks without an empty place as full.
+/// written are zero. A track without an empty place counts as full.
 void append_spans(Trace& trace, int rank, std::span<const kernels::SpanRecord> records, int spans_each);
 
 }  // namespace xstage::trace

@@ -1,4 +1,4 @@
-// Words for what kernels record; the compiler asks for the word of a new role or kind of span_record.hpp.
+// Names of the roles and kinds that kernels record. The compiler warns if a new one of span_record.hpp has no name.
 
 #include "fabric/span_record.hpp"
 #include "xstage/trace.hpp"

@@ -1,4 +1,4 @@
-// How long each kind of activity took, for people and for comparison with what the model expects.
+// Sums up how long each kind of activity took, for people and for comparison with the model.
 
 #include <fmt/format.h>
 

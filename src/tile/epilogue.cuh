@@ -1,5 +1,5 @@
 #pragma once
-// From accumulators to staged bf16: what one multiplying thread does with its part of a tile.
+// Epilogue of one multiplying thread: from its accumulators to bf16 chunks in shared memory.
 //
 // A thread of a warpgroup holds, for each block of 8 columns, two neighbouring columns of two rows (r and r + 8):
 //   accumulator[4 * block + 2 * i + j]  is  row  16 * warp + lane / 4 + 8 * i,  column  8 * block + 2 * (lane % 4) + j
@@ -14,7 +14,7 @@ namespace xstage::kernels {
 
 inline constexpr std::size_t chunk_values = chunk_columns / 2;  // of one thread
 
-/// Fast divisions: the exact ones are calls, and a call makes ptxas serialise WGMMA (C7510).
+/// Uses fast divisions: the exact ones are calls, and a call makes ptxas serialise WGMMA (C7510).
 template <GemmActivation Activation>
 __device__ inline float activate(float value) {
   if constexpr (Activation == GemmActivation::gelu) {
@@ -51,7 +51,7 @@ __device__ inline void apply_activation(float (&values)[Values], GemmActivation 
   }
 }
 
-/// Adds the bias of columns `first_column` on. Lanes of a quad read 16 contiguous bytes.
+/// Adds the bias of the columns from `first_column` on. The four lanes of a quad read 16 contiguous bytes.
 template <std::size_t Values>
 __device__ inline void add_bias(float (&values)[Values], const void* bias, std::int32_t first_column,
                                 std::int32_t columns) {
@@ -81,7 +81,8 @@ __device__ inline void gate_all(float (&values)[Values]) {
   }
 }
 
-/// Columns alternate 8 of the gate and 8 of the up projection, so that one thread holds both: act(gate) * up.
+/// Applies a gate. Columns alternate between 8 of the gate and 8 of the up projection, so that one thread holds both
+/// factors of activation(gate) * up.
 template <std::size_t Values>
 __device__ inline void apply_gate(float (&values)[Values], GemmActivation activation) {
   switch (activation) {
@@ -96,8 +97,9 @@ __device__ inline void apply_gate(float (&values)[Values], GemmActivation activa
   }
 }
 
-/// Shared-memory address of the 16-byte unit that this lane hands to stmatrix or ldmatrix for columns 16 * pair of a
-/// chunk: lanes 0-7 rows 0-7 of the first 8 columns, 8-15 rows 8-15, 16-31 the same of the next 8 columns.
+/// Shared-memory address of the 16-byte unit that this lane passes to stmatrix or ldmatrix for columns 16 * pair of a
+/// chunk. Lanes 0-7 address rows 0-7 of the first 8 columns, lanes 8-15 rows 8-15, and lanes 16-31 the same rows of the
+/// next 8 columns.
 __device__ inline std::uint32_t matrix_address(std::uint32_t chunk, int pair) {
   const std::uint32_t lane = threadIdx.x % 32U;
   const std::uint32_t warp = threadIdx.x / 32U % 4U;

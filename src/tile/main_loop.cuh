@@ -5,14 +5,14 @@
 //   stage s:  A [128 rows, 64]  16 KiB        warpgroup 1 multiplies rows  0 - 63,  all columns
 //             B [columns, 64]                 warpgroup 2 multiplies rows 64 - 127, all columns
 //
-// In steady state two of the stages belong to WGMMA and the others are on their way. What L2 needs to answer, 1.5 us
-// and more when all multiprocessors ask, decides how many it takes: with 6 stages a k-block of 128 x 128 took 0.42 us,
-// the multiplication alone 0.28.
+// In steady state WGMMA reads two of the stages, and the loads of the others are in flight. The number of stages must
+// cover the latency of L2, which is 1.5 us or more when all multiprocessors load: with 6 stages a k-block of 128 x 128
+// took 0.42 us, the multiplication alone 0.28.
 //
-// Both tiles lie in 128-byte rows with the 128-byte swizzle: what TMA writes, WGMMA's descriptors and stmatrix agree
-// on.
+// Both operands lie in 128-byte rows with the 128-byte swizzle, which TMA writes and which the descriptors of WGMMA and
+// stmatrix expect.
 
-// The configuration comes first: without it the atoms below compile to a run-time assertion.
+// This header must come first: without it the atoms below compile to a run-time assertion.
 #include <cute/arch/config.hpp>
 //
 #include <cutlass/arch/barrier.h>
@@ -30,7 +30,7 @@ namespace xstage::kernels {
 using TransactionBarrier = cutlass::arch::ClusterTransactionBarrier;
 using ArrivalBarrier = cutlass::arch::ClusterBarrier;
 
-/// Where a ring stands: index of the stage and the parity of its current round.
+/// Position in a ring: index of the stage and the parity of its current round.
 struct RingPosition {
   std::int32_t index = 0;
   std::uint32_t parity = 0;
@@ -43,7 +43,7 @@ struct RingPosition {
   }
 };
 
-/// Parities of barriers that are used irregularly: one bit each, flipped at every use.
+/// Parities of barriers that are not used in ring order: one bit each, flipped at every use.
 struct BarrierParities {
   std::uint32_t bits = 0;
 
@@ -80,8 +80,9 @@ struct Stage {
   static constexpr int b_bytes = TileColumns * gemm_tile_depth * 2;
 };
 
-/// The ring in shared memory. With few rows its stages are smaller, and more. Narrow tiles have stages of two k-blocks:
-/// TMA begins a load each 0.1 us, and the two of a k-block would take longer than its multiplication.
+/// The ring of operands in shared memory. With few rows of A its stages are smaller, and there are more of them. Narrow
+/// tiles have stages of two k-blocks: TMA begins one load every 0.1 us, and the two loads of a single k-block would
+/// take longer than its multiplication.
 struct OperandRing {
   char* first;
   std::int32_t stage_bytes;
@@ -132,7 +133,8 @@ struct MainLoop {
     cute::warpgroup_commit_batch();
   }
 
-  /// Releases a stage to the loaders of all CTAs that share it: thread i of the warpgroup tells CTA i of the cluster.
+  /// Releases a stage to the loaders of all CTAs that share it: thread i of the warpgroup arrives at the barrier of CTA
+  /// i of the cluster.
   __device__ static void release(ArrivalBarrier* empty, std::int32_t index, std::uint32_t cluster_size) {
     const std::uint32_t thread = threadIdx.x % 128U;
     if (thread < cluster_size) {
@@ -143,8 +145,8 @@ struct MainLoop {
   /// Most k-blocks of a stage.
   static constexpr std::int32_t most_blocks = TileColumns == 64 ? 2 : 1;
 
-  /// Multiplies all k-blocks of a tile. A stage is released one block late: WGMMA of the next block is then queued
-  /// already.
+  /// Multiplies all k-blocks of a tile. A stage is released one block late, when the WGMMA of the next block is already
+  /// queued.
   __device__ static void multiply(float (&accumulator)[accumulators], const OperandRing& ring, RingPosition& position,
                                   std::int32_t blocks, int row_half, std::uint32_t cluster_size) {
     std::int32_t previous = -1;

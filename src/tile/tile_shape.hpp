@@ -1,6 +1,6 @@
 #pragma once
-// What all kernels that multiply tiles share: the shape of a tile, of the chunks in which it leaves, and what may
-// happen to it in between. Knows no CUDA.
+// Numbers that all kernels that multiply tiles share: the shape of a tile, of the chunks in which its result leaves
+// shared memory, and the steps between the sum and its store. Includes no CUDA.
 
 #include <cstdint>
 

@@ -6,6 +6,7 @@ endfunction()
 
 xstage_python_test(scripts.write_tables write_tables_test.py)
 xstage_python_test(documents documents_test.py)
+xstage_python_test(comments comments_test.py)
 xstage_python_test(scripts.write_output write_output_test.py)
 xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
 xstage_python_test(scripts.check_results check_results_test.py)

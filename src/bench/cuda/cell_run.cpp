@@ -25,8 +25,7 @@ bool is_sustained(const RowHead& head, Sustained sustained) {
   return sustained == Sustained::all || (sustained == Sustained::readme && head.in_readme);
 }
 
-/// What one more trial leaves behind is looked at, so that it is the timed graph that is verified. False if it is
-/// wrong.
+/// Verifies the results of one more trial, so that the timed graph itself is verified. Returns false if they are wrong.
 bool verify(const CapturedVariant& captured, const Ranks& ranks, StartGate& gate, const std::string& cell, Row& row,
             const Observer& observer) {
   const Variant& variant = captured.variant();

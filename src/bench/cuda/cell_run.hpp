@@ -1,5 +1,5 @@
 #pragma once
-// The run of one cell, whatever it measures.
+// The run of one cell of any benchmark.
 
 #include <optional>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace xstage::bench {
 
-/// A cell with all that its variants need, as an operator makes it.
+/// A cell with everything that its variants need; each operator implements it.
 class CellBench {
  public:
   CellBench() = default;
@@ -20,18 +20,19 @@ class CellBench {
 
   /// The streams of its variants.
   [[nodiscard]] virtual const Ranks& ranks() const = 0;
-  /// In the order in which they are measured; they refer to this object. Each has a row in the cell's head.
+  /// The variants in the order in which they are measured. They refer to this object, and each has a row in the cell's
+  /// head.
   [[nodiscard]] virtual std::vector<Variant> variants() = 0;
-  /// Figures of the rows, whose times are there.
+  /// Adds figures to the rows, whose times are complete.
   virtual void add_figures(std::vector<Row>& rows) = 0;
-  /// --spans: fields and remarks of the rows that have them, and a trace. Without them a row is still a measurement:
-  /// `note` is told why there are none.
+  /// For --spans: adds fields and remarks to the rows that have spans, and returns a trace. If there are no spans, the
+  /// row is still a measurement, and `note` receives the reason.
   virtual std::optional<trace::Trace> add_spans(std::vector<Row>& rows, StartGate& gate,
                                                 const std::function<void(const std::string&)>& note);
 };
 
-/// Times the variants, and the sustained figures of those that have one; figures, spans and verdicts follow. The rows
-/// go to the observer and the outcome; those with wrong results do not. None if the observer said stop.
+/// Times the variants, including sustained figures, then adds figures, spans and verdicts. The rows go to the observer
+/// and the outcome, except rows with wrong results. No rows if the observer said stop.
 void measure_cell(CellBench& cell, const CellHead& head, const RunOptions& options, StartGate& gate,
                   const Observer& observer, Outcome& outcome);
 

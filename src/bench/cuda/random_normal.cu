@@ -12,7 +12,7 @@ namespace {
 constexpr int threads = 256;
 constexpr std::size_t most_blocks = 4096;
 
-/// Box and Muller: two uniform numbers of 24 bits, the first above zero, make two normal ones.
+/// Box-Muller transform: two uniform numbers of 24 bits, the first above zero, make two normal ones.
 __global__ void __launch_bounds__(threads)
     random_normal_kernel(__nv_bfloat16* destination, std::size_t elements, float deviation, std::uint64_t seed) {
   constexpr float step = 1.0F / 16777216.0F;

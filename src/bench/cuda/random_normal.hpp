@@ -1,5 +1,5 @@
 #pragma once
-// Random numbers where they are wanted: on the GPU.
+// Generates random numbers on the GPU.
 
 #include <cuda_runtime_api.h>
 

@@ -4,7 +4,7 @@ namespace xstage::bench {
 
 namespace {
 
-/// Instruments are on for as long as this lives.
+/// Switches instruments on during its lifetime.
 class InstrumentsOn {
  public:
   InstrumentsOn(const Recordable& recordable, int ranks, const trace::SpanRecorder& recorder)
@@ -29,13 +29,13 @@ class InstrumentsOn {
 }  // namespace
 
 RecordedSpans record_spans(const Recordable& recordable, const Ranks& ranks, StartGate& gate) {
-  // Outlives the graph, whose kernels write into it.
+  // Declared first so that it outlives the graph, whose kernels write into it.
   trace::SpanRecorder recorder(recordable.heap_ranks, recordable.issuers, recordable.spans_of_a_role);
   const InstrumentsOn on(recordable, ranks.count(), recorder);
   const CapturedVariant captured(ranks, gate, recordable.variant);
   recorder.clear();
-  // Every call of the graph writes the same tracks: what is left is the last one's, and of earlier ones what lies
-  // behind it in tracks where it recorded less.
+  // Every call of the graph writes the same tracks. They then hold the spans of the last call, and behind them spans of
+  // earlier calls where the last call recorded less.
   const double call_us = captured.run_trial(ranks, gate);
   return {call_us, recorder.read()};
 }

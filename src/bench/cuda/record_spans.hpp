@@ -1,5 +1,5 @@
 #pragma once
-// Throw-away calls of an instrumented kernel, whatever the operation.
+// Extra calls of an instrumented kernel, for any operation. Their times are not used.
 
 #include <cstddef>
 #include <functional>
@@ -12,25 +12,25 @@
 
 namespace xstage::bench {
 
-/// Handles that have one heap for all ranks, which has room for a span recorder.
+/// Handles that share one heap among all ranks, which has room for a span recorder.
 struct Recordable {
   std::vector<HeapRank*> heap_ranks;
   int issuers = 0;          // CTAs of a launch
-  int spans_of_a_role = 0;  // that one call takes
+  int spans_of_a_role = 0;  // spans of one call
   std::function<void(int rank, const Instruments& instruments)> instrument;
   Variant variant;
 };
 
-/// A span recorder takes a word of the heap for the comparison of clocks.
+/// Bytes of the heap for a span recorder, which uses a word to compare clocks.
 inline constexpr std::size_t recorder_bytes = HeapRank::default_alignment;
 
 struct RecordedSpans {
   double call_us = 0;  // one call, as the timed ones are measured
-  trace::Trace trace;  // of the last call, and what it did not overwrite
+  trace::Trace trace;  // spans of the last call, and earlier spans that it did not overwrite
 };
 
-/// Under the conditions of a trial: a graph of many calls on each GPU, all of which start together. Afterwards the
-/// handles launch the kernel without instruments again.
+/// Records spans under the conditions of a trial: a graph of many calls on each GPU, all of which start together.
+/// Afterwards the handles launch the kernel without instruments again.
 [[nodiscard]] RecordedSpans record_spans(const Recordable& recordable, const Ranks& ranks, StartGate& gate);
 
 }  // namespace xstage::bench

@@ -19,7 +19,7 @@ constexpr auto longest_shut = std::chrono::milliseconds(500);
 
 using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
 
-/// Through the runtime: libcuda is not linked, so that the tool starts without a driver.
+/// Finds the driver's function through the runtime: libcuda is not linked, so that the tool starts without a driver.
 WaitValue wait_value() {
   static const WaitValue function = [] {
     void* address = nullptr;

@@ -18,22 +18,23 @@ class StartGate {
   StartGate(const StartGate&) = delete;
   StartGate& operator=(const StartGate&) = delete;
 
-  /// The stream goes on when the gate opens. On the stream's own device, and while the gate is shut.
+  /// Makes the stream wait until the gate opens. To be called with the stream's device current and while the gate is
+  /// shut.
   void hold(cudaStream_t stream) const;
 
  private:
   friend class ShutGate;
   void shut() { ++round_; }
   void open();
-  /// A call that waits for a GPU while the gate is shut would never return: the gate opens after a while, for good.
+  /// Opens the gate after a while, for good: a call that waits for a GPU while the gate is shut would never return.
   void give_up();
 
-  std::uint32_t* opened_ = nullptr;  // number of the last round that was let through
+  std::uint32_t* opened_ = nullptr;  // number of the last round that the gate let through
   std::atomic<std::uint32_t> round_{0};
   std::atomic<bool> given_up_{false};
 };
 
-/// Shuts the gate for a scope. Opens it at its end whatever happens: streams must not wait for ever.
+/// Shuts the gate for a scope, and opens it at the end on every path, since streams must not wait for ever.
 class ShutGate {
  public:
   explicit ShutGate(StartGate& gate);

@@ -21,26 +21,26 @@ namespace {
 using cuda::check;
 using cuda::CurrentDevice;
 
-/// Long enough that the start of a graph does not count, and that there is one pair of calls at the least: results that
-/// are left over from the call before are then not the ones that the last call of a graph wants.
+/// Length of a trial. It is long enough that the start of a graph does not count, and that the graph has at least one
+/// pair of calls: then the results of the previous graph are not those that the last call of this graph must write.
 constexpr double trial_us = 4000;
 constexpr int least_replays = 2;
 constexpr int most_replays = 400;
 constexpr int estimate_replays = 3;
 constexpr int most_single_calls = 5;
-/// Of sustained replays: the host waits for one such piece while the next one runs.
+/// Length of one piece of sustained replays: the host waits for a piece while the next one runs.
 constexpr double piece_us = 50000;
-/// The host may be ahead of a GPU by about a thousand launches. One that it has to wait for, while that GPU waits for a
-/// launch on another one, would never come.
+/// The host may be ahead of a GPU by about a thousand launches. If it then had to wait for that GPU, while the GPU
+/// waits for a launch on another one, the trial would never end.
 constexpr int most_eager_calls = 100;
-constexpr int exit_code_device = 4;  // of the command line
+constexpr int exit_code_device = 4;  // exit code of the command line
 
-/// Kernels bound their waits, so this is long enough for any trial; if not, nothing that waits for the GPU would
-/// return.
+/// Time limit of a trial. Kernels bound their waits, so it is long enough for any trial; beyond it no wait for the GPU
+/// would return.
 constexpr std::chrono::seconds patience{60};
 
-/// Until `query` succeeds. A GPU that never gets there ends the process: on the way out of here destructors would wait
-/// for it as well. Result files have been written after every cell.
+/// Polls until `query` succeeds. A GPU that never finishes ends the process, since destructors on the way out would
+/// wait for it as well. Result files have been written after every cell.
 template <typename Query>
 void await(const Query& query, const std::string& what) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -77,7 +77,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// The end of some work on each GPU.
+/// Marks the end of some work on each GPU.
 class Mark {
  public:
   explicit Mark(const Ranks& ranks) {
@@ -97,7 +97,7 @@ class Mark {
             fmt::format("waiting for sustained replays on GPU {}", ranks.device(rank)));
     }
   }
-  /// From this one to a later one, on the GPU where it is longest. Both have been waited for.
+  /// Time from this mark to a later one, on the GPU where it is longest. Both must have been waited for.
   [[nodiscard]] double microseconds_to(const Mark& later) const {
     double longest = 0;
     for (std::size_t rank = 0; rank < events_.size(); ++rank) {
@@ -114,7 +114,7 @@ class Mark {
   std::vector<Event> events_;
 };
 
-/// How long what lies between the two takes on each GPU.
+/// The work between two marks, and its time on each GPU.
 class Span {
  public:
   explicit Span(const Ranks& ranks) : ranks_(ranks) {
@@ -126,7 +126,7 @@ class Span {
   void start(int rank) { record(starts_, rank); }
   void end(int rank) { record(ends_, rank); }
 
-  /// Waits for all; the maximum.
+  /// Waits for all GPUs. Returns the maximum.
   [[nodiscard]] double microseconds() const {
     double longest = 0;
     for (int rank = 0; rank < ranks_.count(); ++rank) {
@@ -151,7 +151,7 @@ class Span {
   std::vector<Event> ends_;
 };
 
-/// Ends the capture on every way out: a stream that is left capturing is of no more use.
+/// Ends the capture on every way out: a stream that stays in capture mode cannot be used any more.
 class Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {
@@ -201,7 +201,7 @@ void Ranks::synchronise() const {
   }
 }
 
-/// One executable graph of `calls` calls a rank.
+/// One executable graph of `calls` calls for each rank.
 class CapturedVariant::Graphs {
  public:
   Graphs(const Ranks& ranks, const Variant& variant, int calls) {
@@ -223,7 +223,8 @@ class CapturedVariant::Graphs {
     check(cudaGraphLaunch(graphs_[static_cast<std::size_t>(rank)], ranks.stream(rank)), "launching a graph");
   }
 
-  /// Before the first launch behind a gate: whatever the driver still has to load or to allocate may wait for a GPU.
+  /// Runs before the first launch behind a gate, because what the driver still has to load or allocate may wait for a
+  /// GPU.
   void warm_up(const Ranks& ranks) const {
     for (int rank = 0; rank < ranks.count(); ++rank) {
       launch(ranks, rank);
@@ -292,7 +293,7 @@ CapturedVariant::CapturedVariant(const Ranks& ranks, StartGate& gate, Variant va
   run_eagerly(ranks, variant_, 2);
   ranks.synchronise();
   variant_.check();
-  // A first, short graph: the eager time of a short kernel is the host's.
+  // A first, short graph estimates the time, since the eager time of a short kernel is that of the host.
   const Graphs first(ranks, variant_, estimate_replays);
   first.warm_up(ranks);
   const double estimate_us = first.microseconds(ranks, gate) / estimate_replays;
@@ -353,7 +354,7 @@ double CapturedVariant::run_sustained(const Ranks& ranks, double seconds, double
 
 namespace {
 
-/// `run(variant)` for all of them in each of `rounds`, beginning with another one each time.
+/// Calls `run(variant)` for all variants in each of `rounds` rounds, each of which begins with another variant.
 template <typename Run>
 void alternate(std::size_t variants, int rounds, const std::function<bool()>& proceed, const Run& run) {
   for (int round = 0; round < rounds && proceed(); ++round) {

@@ -1,5 +1,6 @@
 #pragma once
-// Times several ways of doing one thing on several GPUs against each other: graphs of many calls, alternating trials.
+// Times several variants of one operation on several GPUs against each other, with graphs of many calls and alternating
+// trials.
 
 #include <cuda_runtime_api.h>
 
@@ -14,31 +15,31 @@
 
 namespace xstage::bench {
 
-/// What --verify says of a variant.
+/// Verdict of --verify on a variant.
 struct Verification {
-  double error = 0;    // the largest, in roundings of bf16
-  bool right = true;   // besides that error
+  double error = 0;    // largest error, in roundings of bf16
+  bool right = true;   // false: the results are wrong in some way besides that error
   std::string remark;  // for the reader
 };
 
-/// One way to do it, and all that a row says of it.
+/// One variant, and everything that its row says.
 struct Variant {
   std::string name;
   /// Enqueues a rank's part of one call. `call` counts the calls of a graph and chooses their inputs.
   std::function<void(int rank, int call, cudaStream_t stream)> enqueue;
   /// Throws if a call went wrong on the device.
   std::function<void()> check;
-  /// How its inputs treat L2.
+  /// Text: how its inputs treat L2.
   std::string l2;
-  /// Fields of its row, as the handles have the plans.
+  /// Fields of its row with the plans of its handles.
   Json plans = Json::object();
-  /// NaN wherever a call has to write, on all ranks; none where nothing can be verified.
+  /// Writes NaN on all ranks wherever a call has to write; empty where nothing can be verified.
   std::function<void()> poison;
-  /// Of what the last call of a graph has left; `call` is that call.
+  /// Verifies the results of a graph's last call; `call` is the number of that call.
   std::function<Verification(int call)> verify;
 };
 
-/// The streams on which all variants of a cell run, one a GPU.
+/// The streams on which all variants of a cell run, one for each GPU.
 class Ranks {
  public:
   explicit Ranks(const std::vector<int>& devices);
@@ -46,7 +47,7 @@ class Ranks {
   [[nodiscard]] int device(int rank) const { return devices_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const std::vector<int>& devices() const { return devices_; }  // [rank]
   [[nodiscard]] cudaStream_t stream(int rank) const { return streams_[static_cast<std::size_t>(rank)].get(); }
-  /// Until all GPUs have done what was enqueued here.
+  /// Waits until all GPUs have finished the work on these streams.
   void synchronise() const;
 
  private:
@@ -54,7 +55,7 @@ class Ranks {
   std::vector<cuda::Stream> streams_;
 };
 
-/// A variant, captured: one graph of `replays` calls on each GPU.
+/// A captured variant: one graph of `replays` calls on each GPU.
 class CapturedVariant {
  public:
   /// Runs the variant a few times, so that libraries have loaded and allocated what they need; measures its eager time;
@@ -66,14 +67,14 @@ class CapturedVariant {
   CapturedVariant& operator=(const CapturedVariant&) = delete;
   CapturedVariant& operator=(CapturedVariant&&) = delete;
 
-  /// One trial: microseconds of one call, the maximum over ranks.
+  /// Runs one trial. Returns the microseconds of one call, the maximum over ranks.
   [[nodiscard]] double run_trial(const Ranks& ranks, StartGate& gate) const;
-  /// For run_single_call: a graph of one call on each GPU, which has run once.
+  /// Captures a graph of one call on each GPU for run_single_call, and runs it once.
   void capture_single_call(const Ranks& ranks);
-  /// One call from rest: microseconds until it has ended on the last GPU.
+  /// Runs one call from rest. Returns the microseconds until it has ended on the last GPU.
   [[nodiscard]] double run_single_call(const Ranks& ranks, StartGate& gate) const;
-  /// Graphs back to back for `seconds`: microseconds of one call in the second half of them, the maximum over ranks.
-  /// `call_us`: about what a call takes.
+  /// Runs graphs back to back for `seconds`. Returns the microseconds of one call in the second half of them, the
+  /// maximum over ranks. `call_us` is an estimate of that.
   [[nodiscard]] double run_sustained(const Ranks& ranks, double seconds, double call_us) const;
   [[nodiscard]] const Variant& variant() const { return variant_; }
   [[nodiscard]] int replays() const { return replays_; }
@@ -88,9 +89,10 @@ class CapturedVariant {
   double eager_us_ = 0;
 };
 
-/// The trials of all variants, in rounds: each round runs each variant once, beginning with another one than the round
-/// before. An unrecorded round comes first. Fewer trials than asked for, the same for all, if `proceed` says stop.
-/// Afterwards single calls from rest, which alternate likewise: their median is in the times, too.
+/// Runs the trials of all variants in rounds. Each round runs each variant once and begins with another variant than
+/// the round before; an unrecorded round comes first. If `proceed` says stop, there are fewer trials than asked for,
+/// the same number for all variants. Afterwards single calls from rest alternate likewise; their median is in the
+/// times, too.
 [[nodiscard]] std::vector<Times> time_variants(const Ranks& ranks, StartGate& gate,
                                                std::vector<CapturedVariant>& variants, int trials,
                                                const std::function<bool()>& proceed);

@@ -1,12 +1,12 @@
-// The burst kernel: K producers (one CTA on its own SM each) store B bytes to a peer GPU, compute for a gap, and
+// The burst kernel: K producers, each one CTA on its own SM, store B bytes to a peer GPU, compute for a gap, and
 // repeat.
 //
 //   source GPU, producer p                         destination GPU, [slots][producers][stride]
 //   | align | burst 0 | gap | burst 1 | gap | ...  slot 0: p0 p1 .. pK | slot 1: p0 p1 .. pK | ...
 //           ^start    ^issued      (^visible)      burst n of producer p -> slot n mod slots
 //
-// Times are SM cycles, logged in shared memory and written out at the end, so that the log itself stores nothing while
-// bursts are in flight. %globaltimer at both ends ties the SMs' counters together.
+// Times are SM cycles. They are logged in shared memory and written out at the end, so that the log stores nothing
+// while bursts are in flight. %globaltimer at both ends ties the SMs' counters together.
 
 #include "node/cuda/burst_kernel.hpp"
 #include "node/cuda/gap_fillers.cuh"
@@ -18,13 +18,14 @@ namespace {
 
 extern __shared__ __align__(128) char shared_memory[];
 
-/// CTA barrier that is over when it returns; false if any thread says so. ptxas makes BAR.SYNC.DEFER_BLOCKING of
-/// __syncthreads(), and a clock read behind it runs ahead of the barrier: the issue time was then that of the reading
-/// thread's own warp (bulk copies, read by a thread that issues none: 0.05 us at any size). The result of a reduction
-/// that decides a branch cannot be run ahead of.
+/// Barrier of the CTA that has completed when it returns; returns false if any thread passes false. ptxas compiles
+/// __syncthreads() to BAR.SYNC.DEFER_BLOCKING, and a clock read behind it runs ahead of the barrier: the issue time was
+/// then that of the reading thread's own warp (with bulk copies, read by a thread that issues none: 0.05 us at any
+/// size). The clock cannot run ahead of the result of a reduction that decides a branch.
 __device__ bool barrier(bool proceed) { return __syncthreads_and(static_cast<int>(proceed)) != 0; }
 
-/// Start times agree across producers where the launch asks for it. False: a wait was aborted, leave.
+/// Aligns the start times of all producers if the launch asks for it. Returns false if a wait was aborted and the CTA
+/// must leave.
 __device__ bool align(bool wanted, std::uint32_t& generation, const BurstParameters& parameters) {
   if (!wanted) {
     return true;
@@ -37,8 +38,8 @@ __device__ bool align(bool wanted, std::uint32_t& generation, const BurstParamet
   return barrier(arrived);
 }
 
-/// Where the next burst goes. Slots and destinations advance by one a burst; counters instead of divisions, which would
-/// stretch the shortest gap by 0.2 us.
+/// Destination of the next burst. Slots and destinations advance by one for each burst. They are counters, since
+/// divisions would stretch the shortest gap by 0.2 us.
 struct NextDestination {
   int slot = 0;
   int destination;
@@ -49,7 +50,7 @@ struct NextDestination {
   __device__ char* address(const BurstParameters& parameters) const {
     const std::int64_t row =
         static_cast<std::int64_t>(slot) * parameters.producers + static_cast<std::int64_t>(blockIdx.x);
-    // A run-time index into the parameters is a load, and loads queue behind the stores of the burst before.
+    // A run-time index into the parameters compiles to a load, and loads queue behind the stores of the previous burst.
     char* base = parameters.destination_count == 1 ? parameters.destinations[0] : parameters.destinations[destination];
     return base + row * parameters.stride_bytes;
   }
@@ -73,9 +74,9 @@ __device__ void issue_burst(char* destination, std::uint32_t base, const char* b
   }
 }
 
-/// After the barrier one thread's fence covers the whole CTA's stores (causality order is cumulative), as in a kernel
-/// that is about to raise a flag. A fence in every thread reads 1.2 us longer: eight warps' fences queue behind each
-/// other.
+/// After the barrier one thread's fence covers the stores of the whole CTA (causality order is cumulative), as in a
+/// kernel that is about to raise a flag. With a fence in every thread the result is 1.2 us longer, since the fences of
+/// eight warps queue behind each other.
 template <StorePath Path>
 __device__ void wait_until_visible() {
   __syncthreads();
@@ -87,7 +88,7 @@ __device__ void wait_until_visible() {
   }
 }
 
-/// The log from shared memory to where the host reads it, and the clock that places it in time.
+/// Copies the log from shared memory to the memory that the host reads, with the clock that places it in time.
 __device__ void hand_over(const LoggedBurst* log, const ProducerClock& clock, const BurstParameters& parameters) {
   LoggedBurst* destination = parameters.log + static_cast<std::int64_t>(blockIdx.x) * parameters.bursts;
   for (std::uint32_t index = threadIdx.x; index < clock.bursts; index += blockDim.x) {
@@ -122,15 +123,15 @@ __global__ void __launch_bounds__(1024, 1) burst_kernel(const __grid_constant__ 
   int burst = 0;
   int position_in_train = 0;
   NextDestination next(parameters);
-  // A burst is logged behind the stores of the next one. Logged at once, the shared-memory store waited behind the
-  // burst's last stores in the SM's own queue (up to 1.7 us for 16-byte stores), and that wait counted as gap; logged
-  // in front of the next burst's stores, it added 40 ns to T_iss0.
+  // A burst is logged behind the stores of the next one. If it was logged at once, the shared-memory store waited
+  // behind the burst's last stores in the SM's own queue (up to 1.7 us for 16-byte stores), and that wait counted as
+  // gap. If it was logged before the next burst's stores, it added 40 ns to T_iss0.
   LoggedBurst entry{};
   while (running && burst < parameters.bursts) {
     if (parameters.stop_cycles != 0 && __syncthreads_or(leader && last_cycle - start_cycle > parameters.stop_cycles)) {
       break;
     }
-    // Before the clock is read: finding the address is not issue time (it read 60 ns).
+    // The address is computed before the clock is read, since that is not issue time (it took 60 ns).
     char* destination = next.address(parameters);
     const std::uint32_t base = payload_base(parameters.seed, blockIdx.x, static_cast<std::uint32_t>(burst));
     running = align(parameters.align_every_burst || position_in_train == 0, generation, parameters);

@@ -33,11 +33,11 @@ struct VerifyParameters {
   const ProducerClock* clocks;  // [producers], on the verifying device: how many bursts each producer made
 };
 
-/// Counts the words of the destination that are neither the payload of the last burst that hit their slot nor, in slots
-/// never written and in the padding, poison. Adds to `*mismatches`.
+/// Counts wrong words of the destination and adds their number to `*mismatches`. A word must be the payload of the last
+/// burst to its slot; in slots that were never written and in the padding it must be poison.
 cudaError_t launch_verify(const VerifyParameters& parameters, unsigned long long* mismatches, cudaStream_t stream);
 
-/// Keeps every SM busy for about `milliseconds`, so that clocks are up before something is timed.
+/// Keeps every SM busy for about `milliseconds`, so that clocks have risen before something is timed.
 cudaError_t launch_warm_up(double milliseconds, int blocks, cudaStream_t stream);
 
 }  // namespace xstage::cuda

@@ -16,9 +16,10 @@ namespace xstage::cuda {
 namespace {
 
 constexpr std::int64_t line_bytes = 128;
-// Generous: a hang must end itself, and nothing that works waits a second.
+// Time limit of a wait. It is generous: it must end a hang, and no wait that succeeds takes a second.
 constexpr std::uint64_t wait_timeout_nanosecond = 2'000'000'000;
-// After the fence that ends a train the stores are visible; this lets the acknowledgements' tail and the links settle.
+// Pause after the fence that ends a train. The stores are visible then; the acknowledgements and the links settle in
+// this time.
 constexpr double drain_pause_us = 5;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
@@ -46,7 +47,8 @@ std::vector<TracedBurst> on_common_clock(const LoggedBurst* log, const ProducerC
   return bursts;
 }
 
-/// One clock rate for the GPU from all producers: a single producer's run may be short against the timer's tick.
+/// One clock rate for the GPU, from all producers: the run of a single producer may be short compared with the timer's
+/// tick.
 double nanoseconds_per_cycle(const std::vector<ProducerClock>& clocks) {
   double nanoseconds = 0;
   double cycles = 0;
@@ -137,7 +139,7 @@ BurstLauncher::Prepared BurstLauncher::prepare(const BurstExperiment& experiment
     parameters.peer_rendezvous = &(*memory_)[static_cast<std::size_t>(partner)].control.as<Control>()->rendezvous;
   }
 
-  // More than half of an SM's shared memory: one CTA an SM, as K producers on K SMs.
+  // The request is more than half of an SM's shared memory, so that each SM holds one CTA, as K producers on K SMs.
   const int limit = shared_bytes_limit_[source_index];
   const std::int64_t needed = required_shared_bytes(experiment.path, plan.bursts);
   prepared.shared_bytes = static_cast<int>(std::max<std::int64_t>(needed, limit / 2 + 1024));
@@ -174,7 +176,8 @@ std::uint64_t BurstLauncher::verify(const BurstExperiment& experiment, const Pre
     parameters.destination_count = prepared.parameters.destination_count;
     parameters.seed = prepared.parameters.seed;
     parameters.payload_has_burst = experiment.path != StorePath::bulk;
-    // A copy at the receiver: reading the source's own would send bytes over the links that the counters referee.
+    // The receiver gets a copy: reading the source's own clocks would send bytes over the links that the counters
+    // verify.
     check(cudaMemcpy(receiver.sender_clocks.as<ProducerClock>(), clocks.data(), clocks.size() * sizeof(ProducerClock),
                      cudaMemcpyHostToDevice),
           "copying the producers' clocks");

@@ -1,5 +1,5 @@
 #pragma once
-// One launch of the burst kernel: parameters from an experiment, run, verified, as a trace.
+// One launch of the burst kernel: it derives parameters from an experiment, runs, verifies, and returns a trace.
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace xstage::cuda {
 
-/// How an experiment is cut into one launch.
+/// How an experiment maps to one launch.
 struct LaunchPlan {
   int bursts = 1;        // log entries per producer
   int train_length = 1;  // bursts between two complete drains

@@ -1,5 +1,5 @@
 #pragma once
-// What the host hands to one launch of the burst kernel. Plain data, shared by host and device code.
+// Parameters of one launch of the burst kernel. Plain data, shared by host and device code.
 
 #include <vector_types.h>
 
@@ -16,7 +16,7 @@ struct alignas(16) LoggedBurst {  // one 16-byte store
   std::uint32_t visible;  // system-scope fence complete; 0 where the launch does not measure it
 };
 
-/// Ties a producer's cycle counter to %globaltimer, which all SMs of a GPU share, at both ends of its run.
+/// Times that tie a producer's cycle counter to %globaltimer, which all SMs of a GPU share, at both ends of its run.
 struct ProducerClock {
   std::uint64_t start_cycle;
   std::uint64_t start_nanosecond;
@@ -25,7 +25,7 @@ struct ProducerClock {
   std::uint32_t bursts;  // bursts that this producer made
 };
 
-/// Where a bounded device-side wait gave up.
+/// Place where a bounded wait on the device gave up.
 enum class WaitSite : std::uint32_t { none = 0, grid_barrier = 1, peer_rendezvous = 2 };
 
 struct AbortReport {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int trials_per_experiment = 3;
 constexpr int trains_per_launch = 8;
-/// Shortest free-running run: long against the start-up transient and against the timer's tick.
+/// Shortest free-running run: long compared with the start-up transient and the timer's tick.
 constexpr double shortest_run_us = 400;
 constexpr double warm_up_ms = 2;
 constexpr double first_warm_up_ms = 300;
@@ -133,7 +133,8 @@ class CudaNode final : public Node {
     return {experiment.source, experiment.destinations.front()};
   }
 
-  /// Free-running periodic experiments run for a time, not for a number of bursts: a short pilot says how long.
+  /// Plans a launch. Free-running periodic experiments run for a time, not for a number of bursts; a short pilot run
+  /// gives the number.
   LaunchPlan plan_launch(const BurstExperiment& experiment, const std::vector<int>& sources) {
     LaunchPlan plan;
     if (experiment.mode == BurstMode::isolated) {
@@ -149,7 +150,7 @@ class CudaNode final : public Node {
       const double period_us =
           mean_period_us(launcher_->run(experiment, {pilot_bursts, pilot_bursts, 0}, sources).front().trace);
       plan.stop_us = std::max(shortest_run_us, std::max(experiment.bursts, 16) * period_us);
-      // Twice the mean: the favoured producers make more bursts in the same time.
+      // Twice the mean number of bursts, since favoured producers make more bursts in the same time.
       plan.bursts = static_cast<int>(std::clamp(2 * plan.stop_us / period_us, 16.0, double{maximum_bursts}));
       plan.train_length = plan.bursts;
     }

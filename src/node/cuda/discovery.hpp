@@ -1,5 +1,5 @@
 #pragma once
-// What the machine has: used by `xstage devices`, by the node's construction and for provenance.
+// Describes the machine, for `xstage devices`, for the construction of the node, and for provenance.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// What a producer does between two bursts. Each filler runs for at least the requested cycles; what the gap really took
-// is measured by the caller (streaming reads, for one, stretch it).
+// Work of a producer between two bursts. Each filler runs for at least the requested cycles. The caller measures how
+// long the gap really took, since a filler such as streaming reads stretches it.
 
 #include "node/cuda/burst_parameters.hpp"
 #include "node/cuda/waits.cuh"
@@ -16,7 +16,8 @@ __device__ inline void spin(std::uint64_t until_cycle) {
   }
 }
 
-/// All threads stream 16-byte words from local memory, four loads in flight each, every CTA its own stretch.
+/// All threads stream 16-byte words from local memory, with four loads in flight for each thread, and every CTA reads
+/// its own range.
 __device__ inline std::uint32_t stream_memory(std::uint64_t until_cycle, const BurstParameters& parameters,
                                               std::uint64_t& position) {
   constexpr int loads_in_flight = 4;
@@ -37,7 +38,8 @@ __device__ inline std::uint32_t stream_memory(std::uint64_t until_cycle, const B
   return sum;
 }
 
-/// All warps multiply: bf16 m16n8k16 on registers, no memory traffic. Plain mma, so that it runs from sm_80 on.
+/// All warps multiply: bf16 m16n8k16 on registers, without memory traffic. The instruction is plain mma, so that it
+/// runs from sm_80 on.
 __device__ inline std::uint32_t multiply(std::uint64_t until_cycle) {
   float accumulator[2][4] = {};
   const std::uint32_t a = 0x3F803F80U + threadIdx.x;

@@ -6,9 +6,9 @@
 
 namespace xstage::cuda {
 
-/// Enough that a rotation through it outlasts the destination's L2 cache several times (H200: 60 MiB).
+/// Enough memory that one rotation through it exceeds the destination's L2 cache several times (H200: 60 MiB).
 inline constexpr std::size_t receive_bytes = std::size_t{512} << 20U;
-/// Streamed by the memory_reads filler: several times the L2 cache as well.
+/// The memory_reads filler streams this memory, which also exceeds the L2 cache several times.
 inline constexpr std::size_t filler_bytes = std::size_t{1} << 30U;
 /// Longest log of one producer; bounded by the shared memory that holds it during the run.
 inline constexpr int maximum_bursts = 4096;
@@ -25,7 +25,7 @@ struct LaunchMemory {
   DeviceBuffer filler;
   DeviceBuffer log;            // [producers][bursts] LoggedBurst
   DeviceBuffer clocks;         // [producers] ProducerClock
-  DeviceBuffer sender_clocks;  // [producers] ProducerClock, of whoever stored into `receive`
+  DeviceBuffer sender_clocks;  // [producers] ProducerClock of the GPU that stored into `receive`
   DeviceBuffer control;        // Control
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// NVML, loaded at run time: link counters (the referee of every measurement), link speed, driver version. The library
-// comes with the driver, its header does not come with every toolkit; so the few entry points in use are declared here.
+// NVML, loaded at run time: link counters (which verify every measurement), link speed, driver version. The library
+// comes with the driver, but its header does not come with every toolkit, so the few entry points in use are declared
+// here.
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +17,7 @@ struct LinkSummary {
 
 class ManagementLibrary {
  public:
-  /// Null if the library is not there or does not start; measurements then go without a referee.
+  /// Null if the library is missing or does not start; measurements are then not verified by link counters.
   static std::unique_ptr<ManagementLibrary> load();
   ~ManagementLibrary();
   ManagementLibrary(const ManagementLibrary&) = delete;

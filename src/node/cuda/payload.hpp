@@ -1,6 +1,6 @@
 #pragma once
-// The stored data, so that the receiver can check every word. One function for the kernels that write and those that
-// verify.
+// The stored data, chosen so that the receiver can verify every word. Kernels that write and kernels that verify use
+// the same function.
 
 #include <cstdint>
 

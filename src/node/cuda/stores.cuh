@@ -26,7 +26,7 @@ __device__ inline void store_words(char* destination, std::uint32_t first) {
   }
 }
 
-/// All threads of the producer: consecutive threads store consecutive words, so that a warp fills whole lines.
+/// All threads of the producer store. Consecutive threads store consecutive words, so that a warp fills whole lines.
 template <int WordsPerStore>
 __device__ inline void store_burst(char* destination, std::int64_t bytes, std::uint32_t base) {
   constexpr int width = 4 * WordsPerStore;
@@ -48,8 +48,7 @@ __device__ inline void fill_bulk_source(char* source, std::uint32_t base) {
 #endif
 }
 
-/// One thread: bulk copies, then the wait until the source may be written again. That wait is where back-pressure
-/// shows.
+/// One thread issues bulk copies and then waits until the source may be written again. That wait shows back-pressure.
 __device__ inline void bulk_burst(char* destination, std::int64_t bytes, const char* source) {
 #if __CUDA_ARCH__ >= 900
   for (std::int64_t offset = 0; offset < bytes; offset += bulk_chunk_bytes) {
@@ -65,7 +64,8 @@ __device__ inline void bulk_burst(char* destination, std::int64_t bytes, const c
 #endif
 }
 
-/// The bulk path's writes themselves, not only the reads of their source, must be complete before a fence covers them.
+/// Waits for the bulk path's writes themselves, not only for the reads of their source: only then can a fence cover
+/// them.
 __device__ inline void wait_for_bulk_writes() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

@@ -1,4 +1,4 @@
-// Reads back what the bursts left at the destination, and the warm-up that precedes every measurement.
+// Reads back what the bursts stored at the destination. Also contains the warm-up before every measurement.
 
 #include "node/cuda/burst_kernel.hpp"
 #include "node/cuda/payload.hpp"
@@ -22,7 +22,7 @@ __device__ std::int64_t last_burst_of(int slot, std::uint32_t producer, const Ve
   return burst;
 }
 
-/// One block a (slot, producer) cell at a time.
+/// A block verifies one (slot, producer) cell at a time.
 __global__ void verify_kernel(const VerifyParameters parameters, unsigned long long* mismatches) {
   unsigned long long wrong = 0;
   const std::int64_t cells = static_cast<std::int64_t>(parameters.slots) * parameters.producers;

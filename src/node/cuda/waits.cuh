@@ -1,6 +1,6 @@
 #pragma once
-// Clocks and bounded waits. Nothing here can hang: a wait that expires says where and for what, raises the abort flag
-// that every other wait polls, and the launch returns.
+// Clocks and bounded waits. No wait can hang: one that times out reports where it waited and for what, and raises the
+// abort flag that every other wait polls, so that the launch returns.
 
 #include <cuda/atomic>
 
@@ -20,8 +20,8 @@ __device__ inline std::uint64_t cycle() {
   return value;
 }
 
-/// Spins until `*word >= expected` at `Scope`, relaxed: nothing is read behind it. False after the time-out or another
-/// wait's abort.
+/// Polls until `*word >= expected` at `Scope`. The load is relaxed, since nothing is read behind it. Returns false if
+/// it times out or another wait has aborted.
 template <::cuda::thread_scope Scope>
 __device__ inline bool wait_at_least(std::uint32_t* word, std::uint32_t expected, WaitSite site,
                                      std::uint64_t timeout_nanosecond, const BurstParameters& parameters) {
@@ -48,9 +48,9 @@ __device__ inline bool wait_at_least(std::uint32_t* word, std::uint32_t expected
   }
 }
 
-/// Barrier over all producers; called by one thread of each. `generation` counts from 1.
-/// It aligns and publishes nothing, so its arrival is relaxed. A release arrival waits until the CTA's remote stores
-/// are performed: measured with it, every burst met an empty X-Stage (period V/R + 1 us at any gap), which is the
+/// Barrier over all producers, called by one thread of each. `generation` counts from 1. It aligns producers and
+/// publishes no data, so its arrival is relaxed. A release arrival waits until the CTA's remote stores have been
+/// performed: measured with it, every burst met an empty X-Stage (period V/R + 1 us at any gap), which is the
 /// completion-coupled schedule and not the one under test.
 __device__ inline bool grid_barrier(std::uint32_t generation, const BurstParameters& parameters) {
   ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_device> arrivals(*parameters.barrier);
@@ -60,14 +60,15 @@ __device__ inline bool grid_barrier(std::uint32_t generation, const BurstParamet
                                                     WaitSite::grid_barrier, parameters.timeout_nanosecond, parameters);
 }
 
-/// Both directions at once: neither GPU starts before the other is on its SMs.
+/// Rendezvous for both directions at once: neither GPU starts before the other one's CTAs are on its SMs.
 __device__ inline bool peer_rendezvous(const BurstParameters& parameters) {
   if (parameters.peer_rendezvous == nullptr) {
     return true;
   }
   ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system> peer(*parameters.peer_rendezvous);
   peer.store(1, ::cuda::memory_order_relaxed);
-  // Half the time-out: the other producers wait at the barrier meanwhile, and the report must name the cause.
+  // The limit is half of the others' limit: the other producers wait at the barrier meanwhile, and the report must name
+  // the cause.
   return wait_at_least<::cuda::thread_scope_system>(parameters.own_rendezvous, 1, WaitSite::peer_rendezvous,
                                                     parameters.timeout_nanosecond / 2, parameters);
 }

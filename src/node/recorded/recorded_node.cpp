@@ -26,7 +26,7 @@ std::string description_of(const BurstExperiment& experiment) {
       name_of(experiment.filler), experiment.gap_us, experiment.held_out ? ", held out" : "");
 }
 
-/// Orders experiments, so that a file with very many different ones is still read in reasonable time.
+/// Order of experiments, by which a file with very many different ones is still read in reasonable time.
 struct Before {
   static auto key(const BurstExperiment& e) {
     return std::tie(e.path, e.mode, e.regime, e.target, e.direction, e.filler, e.source, e.destinations, e.producers,

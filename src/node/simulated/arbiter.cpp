@@ -37,7 +37,8 @@ int Arbiter::take() {
   return multiprocessor;
 }
 
-/// The holder of the grant if it waits; while it catches its breath between two packets another SM may fill in.
+/// Takes from the SM that holds the grant if it waits. While that SM has no packet ready between two packets, another
+/// SM may fill in.
 int Arbiter::take_from(Cluster& cluster) {
   if (cluster.granted >= 0) {
     const Place& place = places_[static_cast<std::size_t>(cluster.granted)];

@@ -1,7 +1,7 @@
 #pragma once
-/// Which SM sends next: round-robin over the GPCs for every packet, and inside a GPC round-robin over its CPCs and
-/// their SMs for every grant. A small CPC therefore serves its SMs more often, and the SMs of a GPC finish a burst one
-/// after the other: this is where unfairness and dispersion come from.
+/// Chooses the SM that sends next: round-robin over the GPCs for every packet, and inside a GPC round-robin over its
+/// CPCs and their SMs for every grant. A small CPC therefore serves its SMs more often, and the SMs of a GPC finish a
+/// burst one after the other: this causes unfairness and dispersion.
 
 #include <bit>
 #include <cstdint>
@@ -16,7 +16,7 @@ class Arbiter {
 
   [[nodiscard]] bool empty() const { return waiting_clusters_ == 0; }
 
-  /// The SM has a packet to send.
+  /// Adds an SM that has a packet to send.
   void add(int multiprocessor) {
     const Place& place = places_[static_cast<std::size_t>(multiprocessor)];
     Cluster& cluster = clusters_[place.cluster];
@@ -28,7 +28,7 @@ class Arbiter {
   /// Chooses an SM and removes it until it is added again. Requires !empty().
   int take();
 
-  /// The SM has nothing more to send soon: it loses its grant.
+  /// Ends the grant of an SM that has nothing more to send soon.
   void end_grant(int multiprocessor) {
     Cluster& cluster = clusters_[places_[static_cast<std::size_t>(multiprocessor)].cluster];
     if (cluster.granted == multiprocessor) {

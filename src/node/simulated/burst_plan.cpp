@@ -12,9 +12,10 @@ namespace {
 
 constexpr int threads_per_warp = 32;
 
-/// Packets of one experiment beyond which more bursts tell nothing new: they bound its run time to some 0.2 s.
+/// Number of packets beyond which more bursts of an experiment give no new information. It bounds the run time to some
+/// 0.2 s.
 constexpr std::int64_t enough_packets = 2'500'000;
-/// Bursts that a steady state needs: a quarter of them is the transient, and the rest are averaged.
+/// Number of bursts for a steady state: a quarter of them is the transient, and the rest are averaged.
 constexpr std::int64_t fewest_periodic_bursts = 16;
 constexpr std::int64_t most_repetitions = 8;
 
@@ -25,7 +26,8 @@ std::int64_t packets_of(std::int64_t bytes) { return (bytes + packet_bytes - 1) 
 
 int queue_places(double bytes) { return std::max(1, static_cast<int>(bytes / static_cast<double>(packet_bytes))); }
 
-/// The queue's size does not depend on warps: 4, 8 and 16-byte stores end a long burst alike on H200.
+/// Timing of a store path. The queue's size does not depend on the number of warps: 4, 8 and 16-byte stores end a long
+/// burst alike on H200.
 StorePathTiming store_timing(const SimulatedHardware& hardware, const BurstExperiment& experiment) {
   const std::int64_t instruction_bytes = std::int64_t{threads_per_warp} * store_width_bytes(experiment.path);
   const double packets_per_instruction = static_cast<double>(instruction_bytes) / static_cast<double>(packet_bytes);

@@ -21,15 +21,15 @@ namespace {
 constexpr double longest_ns = 1e6;
 constexpr double fastest_gb_per_s = 1e6;
 constexpr double slowest_gb_per_s = 1e-3;
-/// A queue or window is a ring of 128-byte places in memory.
+/// Bound of a queue or window, which is a ring of 128-byte places in memory.
 constexpr double largest_queue_bytes = 1024 * 1024;
 constexpr int most_devices = 64;
 constexpr int most_links = 1024;
-/// The arbiter keeps its children in one 64-bit word each.
+/// Bound of an arbiter's children, which it keeps in one 64-bit word.
 constexpr int most_children = 64;
 constexpr int most_multiprocessors = 1024;
 
-/// Every number of the machine once: its key, its member and its range, for reading and for writing.
+/// Lists every number of the machine once, with its key, its member and its range, for reading and for writing.
 template <typename Hardware, typename Visitor>
 void visit_numbers(Hardware& h, Visitor&& visit) {
   visit("clock_mhz", h.clock_mhz, 0.0, 1e5);
@@ -125,7 +125,7 @@ std::vector<std::vector<int>> read_multiprocessors(const files::JsonValue& value
   return clusters;
 }
 
-/// A preset to start from, or nothing: then every key must be there.
+/// The preset on which the file is based, or an empty machine, for which every key must be given.
 SimulatedHardware base_of(const files::JsonValue& root) {
   const auto based_on = root.optional_member("based_on");
   if (!based_on) {
@@ -139,7 +139,7 @@ SimulatedHardware base_of(const files::JsonValue& root) {
   return simulated_preset(preset);
 }
 
-/// Reads members into the machine; one that is missing is an error unless a preset stands behind it.
+/// Reads members into the machine. A missing member is an error unless the file is based on a preset.
 class Reader {
  public:
   explicit Reader(const files::JsonValue& root) : root_(root), complete_(!root.optional_member("based_on")) {}

@@ -12,7 +12,8 @@ class Links {
  public:
   explicit Links(int count) : free_at_(static_cast<std::size_t>(count)) {}
 
-  /// Sends a packet that is there at `time` and takes `duration` on its link; returns when it is through.
+  /// Sends a packet that is ready at `time` and takes `duration` on its link. Returns the time at which it has left the
+  /// link.
   Picoseconds send(Picoseconds time, Picoseconds duration) {
     Picoseconds& link = free_at_[next_];
     link = std::max(link, time) + duration;
@@ -26,13 +27,13 @@ class Links {
   std::size_t next_ = 0;
 };
 
-/// The queue in front of a bundle: a packet is taken only if there is a place, which the packet so many places ahead of
-/// it frees when it starts on its link.
+/// The queue in front of a bundle of links. It accepts a packet only if it has a free place; a packet frees its place
+/// when it starts on its link.
 class FabricQueue {
  public:
   explicit FabricQueue(int packets) : started_at_(static_cast<std::size_t>(packets)) {}
 
-  /// When the next packet can be taken.
+  /// Time at which the next packet can be accepted.
   [[nodiscard]] Picoseconds ready_at() const { return started_at_[next_]; }
 
   void put(Picoseconds starts_at) {
@@ -45,12 +46,12 @@ class FabricQueue {
   std::size_t next_ = 0;
 };
 
-/// Credits of one source towards one destination: so many packets sent and not acknowledged.
+/// Credits of one source towards one destination: the number of packets that may be sent and not acknowledged.
 class FabricCredits {
  public:
   explicit FabricCredits(int packets) : acknowledged_at_(static_cast<std::size_t>(packets)) {}
 
-  /// When the next packet has a credit.
+  /// Time at which the next packet has a credit.
   [[nodiscard]] Picoseconds ready_at() const { return acknowledged_at_[next_]; }
 
   void spend(Picoseconds acknowledged_at) {

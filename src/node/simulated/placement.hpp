@@ -1,5 +1,5 @@
 #pragma once
-/// Which SM each producer runs on.
+/// Chooses the SM of each producer.
 
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace xstage::simulated {
 
-/// CTAs go to empty TPCs first and then to their second SMs, in an order without visible pattern: here a shuffled one.
-/// Two neighbours in a CPC form a TPC. Requires at most as many producers as SMs.
+/// CTAs go to empty TPCs first and then to the second SM of each TPC, in an order without visible pattern, here a
+/// shuffled one. Two neighbours in a CPC form a TPC. Requires at most as many producers as SMs.
 [[nodiscard]] std::vector<int> place_producers(const SimulatedHardware& hardware, int producers);
 
 [[nodiscard]] int multiprocessor_count(const SimulatedHardware& hardware);

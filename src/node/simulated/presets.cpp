@@ -56,8 +56,8 @@ SimulatedHardware h200x2() {
   return h;
 }
 
-/// The paper states R, T_iss0 at one size and the knee; what it does not state is as on H200, as first
-/// calibrated. Links: 18 of fifth generation, 50 GB/s each, whose overhead leaves R.
+/// The machine of the paper, which states R, T_iss0 at one size and the knee. All other numbers are those of H200, as
+/// first calibrated. Links: 18 of the fifth generation, 50 GB/s each, with the overhead that leaves R.
 SimulatedHardware paper_8x148() {
   SimulatedHardware h = h200x2();
   h.name = "paper-8x148";

@@ -1,5 +1,5 @@
 #pragma once
-/// Random draws that are the same on every platform: the engine is fixed by the standard, its distributions are not.
+/// Random draws that are the same on every platform: the standard fixes the engine, but not its distributions.
 
 #include <cstdint>
 #include <random>
@@ -17,7 +17,7 @@ class Random {
   /// Uniform over 0 ... limit - 1. The modulo's bias is below 2^-40 for the limits used here.
   std::uint64_t below(std::uint64_t limit) { return engine_() % limit; }
 
-  /// Uniform over 0 ... longest.
+  /// A time, uniform over 0 ... longest.
   Picoseconds time_up_to(Picoseconds longest) {
     return static_cast<Picoseconds>(below(static_cast<std::uint64_t>(longest) + 1));
   }

@@ -1,4 +1,4 @@
-/// The node around the simulation: experiments in, samples out.
+/// The simulated node: it takes experiments, runs the simulation, and returns samples.
 
 #include "xstage/simulated_node.hpp"
 

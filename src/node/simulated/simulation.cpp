@@ -12,7 +12,7 @@
 namespace xstage::simulated {
 namespace {
 
-/// A window in which all producers run needs this many bursts of the slowest one.
+/// A window in which all producers run needs at least this many bursts of the slowest producer.
 constexpr int fewest_bursts_of_slowest = 6;
 
 struct Route {
@@ -59,7 +59,7 @@ class Simulation {
   [[nodiscard]] const std::vector<std::unique_ptr<SourceDevice>>& devices() const { return devices_; }
 
  private:
-  /// The one with the earliest event; null when all are done.
+  /// The device with the earliest event; null when all are done.
   [[nodiscard]] SourceDevice* next_device() const {
     SourceDevice* earliest = nullptr;
     Picoseconds time = never;

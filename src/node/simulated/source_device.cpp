@@ -9,7 +9,8 @@
 namespace xstage::simulated {
 namespace {
 
-/// After a complete drain, until the next isolated burst or train: longer than anything that is still on its way.
+/// Time from a complete drain to the next isolated burst or train: longer than any packet or acknowledgement is in
+/// flight.
 constexpr Picoseconds quiet_time = 2'000'000;
 
 int packets(double bytes) { return std::max(1, static_cast<int>(bytes / static_cast<double>(packet_bytes))); }
@@ -68,7 +69,7 @@ int SourceDevice::fewest_bursts_ended() const {
       ->bursts_ended;
 }
 
-/// Producers and bursts take the destinations in turn.
+/// Destination of a producer's burst: producers and bursts take the destinations in turn.
 std::size_t SourceDevice::destination_of(int producer) const {
   const auto turn = static_cast<std::size_t>(producer) +
                     static_cast<std::size_t>(producers_[static_cast<std::size_t>(producer)].bursts_drained);
@@ -92,8 +93,8 @@ void SourceDevice::send(int producer, Picoseconds time) {
   }
 }
 
-/// Through the queue, out of this device, over the wire, into the destination; returns when the acknowledgement is
-/// back.
+/// Moves a packet through the queue, out of this device, over the wire, and into the destination. Returns the time at
+/// which the acknowledgement is back.
 Picoseconds SourceDevice::deliver(std::size_t destination, Picoseconds time, Picoseconds duration) {
   if (!plan_.remote) {
     return time + plan_.acknowledgement;
@@ -123,7 +124,8 @@ void SourceDevice::start_all(Picoseconds time) {
   }
 }
 
-/// A producer may end several short bursts at once, and its end may open a barrier for all: a list, not a recursion.
+/// Advances all pending producers. A producer may end several short bursts at once, and its end may open a barrier for
+/// all, so this is a list and not a recursion.
 void SourceDevice::advance_pending() {
   while (!to_advance_.empty()) {
     const int producer = to_advance_.back();
@@ -155,7 +157,7 @@ void SourceDevice::queue_head(int producer) {
   }
 }
 
-/// A timed gap runs from the end of the issue; the loop around the burst takes its time in any case.
+/// End of the gap. A timed gap runs from the end of the issue; the loop around the burst takes its time in any case.
 Picoseconds SourceDevice::end_of_gap(Picoseconds issued) {
   const Picoseconds loop = issued + from_ns(hardware_.loop_overhead_ns);
   if (plan_.gap == 0) {
@@ -184,7 +186,7 @@ void SourceDevice::burst_issued(int producer, Picoseconds issued) {
   }
 }
 
-/// The fabric took the last packet of a producer's burst.
+/// Called when the fabric has accepted the last packet of a producer's burst.
 void SourceDevice::burst_drained(int producer, Picoseconds taken, Picoseconds acknowledged) {
   Producer& owner = producers_[static_cast<std::size_t>(producer)];
   const auto burst = static_cast<std::size_t>(owner.bursts_drained++);

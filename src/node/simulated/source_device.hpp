@@ -1,6 +1,6 @@
 #pragma once
-/// One storing GPU: its producers, their arbiter and its links. An event is the arbiter's choice of one packet; what
-/// follows from it (queues that move up, bursts that end, barriers that open) is worked out at once.
+/// One storing GPU: its producers, their arbiter and its links. An event is the arbiter's choice of one packet. Its
+/// consequences (queues that advance, bursts that end, barriers that open) are computed at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +23,12 @@ class SourceDevice {
   SourceDevice(const SimulatedHardware& hardware, const BurstPlan& plan, std::vector<int> destinations,
                std::uint64_t seed, std::vector<Links>& arrivals);
 
-  /// When the next packet can be sent; `never` if nothing is left to do.
+  /// Time at which the next packet can be sent; `never` if nothing is left to do.
   [[nodiscard]] Picoseconds next_time() const;
   /// Sends that packet.
   void step();
 
-  /// No producer starts another burst; those under way go on to their end.
+  /// Stops the producers: none starts another burst, and bursts in flight continue to their end.
   void stop() { stopped_ = true; }
 
   [[nodiscard]] const BurstTrace& trace() const { return trace_; }
@@ -41,7 +41,8 @@ class SourceDevice {
   struct Producer {
     StorePipeline pipeline;
     int multiprocessor = 0;
-    bool head_known = false;       ///< the arbiter has its next packet, or will at a time that is already queued
+    /// The arbiter has the producer's next packet, or will have it at a time that is already queued.
+    bool head_known = false;
     Picoseconds next_allowed = 0;  ///< an SM's own rate towards a peer
     std::int64_t taken_of_burst = 0;
     int bursts_started = 0;
@@ -49,7 +50,7 @@ class SourceDevice {
     int bursts_drained = 0;
     Picoseconds resume_after_drain = never;  ///< end of the gap of a producer that also waits for its stores
   };
-  /// All producers arrive, then all go on.
+  /// A barrier: all producers arrive, then all continue.
   struct Rendezvous {
     int arrived = 0;
     Picoseconds latest = 0;

@@ -25,7 +25,7 @@ void StorePipeline::open_burst(Picoseconds start) {
   open_ = true;
 }
 
-/// Packets enter one issue interval apart, each when the queue has a place.
+/// Moves packets into the queue, one issue interval apart, each when the queue has a free place.
 bool StorePipeline::enter_queue() {
   const std::int64_t before = entered_;
   const std::int64_t queue = timing_.queue_packets;
@@ -40,7 +40,7 @@ bool StorePipeline::enter_queue() {
   return entered_ != before;
 }
 
-/// Packets leave one egress interval apart, each when the window has a place.
+/// Moves packets out of the queue, one egress interval apart, each when the window has a free place.
 bool StorePipeline::leave_queue() {
   const std::int64_t before = left_;
   const std::int64_t window = timing_.window_packets;
@@ -56,8 +56,8 @@ bool StorePipeline::leave_queue() {
   return left_ != before;
 }
 
-/// The clock is read behind a barrier of the CTA: when its last packet has entered the queue, or the bulk engine has
-/// read it.
+/// End of the issue. The clock is read behind a barrier of the CTA: when the last packet has entered the queue, or the
+/// bulk engine has read it.
 std::optional<Picoseconds> StorePipeline::issue_end() const {
   const bool has_queue = timing_.queue_packets > 0;
   if ((has_queue ? entered_ : left_) < opened_) {

@@ -4,9 +4,9 @@
 ///   warps --issue interval--> [queue] --egress interval--> [window: crossbar, arbiter] --> fabric
 ///                                ^ a place is free when a packet leaves   ^ ... when the fabric's credit is back
 ///
-/// Both stages are FIFO with fixed service times, so each packet's times follow from those of the packets before it and
-/// from the times at which the arbiter served the SM. They are worked out as soon as those are known, which costs no
-/// event of their own.
+/// Both stages are FIFOs with fixed service times, so each packet's times follow from those of earlier packets and from
+/// the times at which the arbiter served the SM. They are computed as soon as those are known, which needs no event of
+/// their own.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace xstage::simulated {
 
-/// How a store path uses the SM.
+/// Times and queue of a store path in the SM.
 struct StorePathTiming {
   Picoseconds begin = 0;            ///< start of the burst to the first packet
   Picoseconds end = 0;              ///< acceptance of the last packet to the end of the burst
@@ -30,23 +30,23 @@ class StorePipeline {
  public:
   StorePipeline(const StorePathTiming& timing, std::int64_t packets_per_burst, Picoseconds crossbar);
 
-  /// A burst starts; the one before it must have ended.
+  /// Starts a burst; the one before it must have ended.
   void open_burst(Picoseconds start);
 
-  /// Works out all that is known. Returns the end of the open burst's issue, once.
+  /// Computes all times that are known. Returns the end of the open burst's issue, once.
   [[nodiscard]] std::optional<Picoseconds> advance();
 
   /// Whether a packet waits for the arbiter or is known to reach it, and when.
   [[nodiscard]] bool has_head() const { return taken_ < left_; }
   [[nodiscard]] Picoseconds head_arrival() const { return leave_[slot(taken_)] + crossbar_; }
 
-  /// The arbiter took the head; its place in the window is free at `credit_time`.
+  /// Removes the head, which the arbiter took; its place in the window is free at `credit_time`.
   void take_head(Picoseconds credit_time) {
     credit_[slot(taken_)] = credit_time;
     ++taken_;
   }
 
-  /// All bursts opened so far have been taken.
+  /// Whether the packets of all bursts opened so far have been taken.
   [[nodiscard]] bool drained() const { return taken_ == opened_; }
   [[nodiscard]] std::int64_t packets_taken() const { return taken_; }
 

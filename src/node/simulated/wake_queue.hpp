@@ -1,5 +1,5 @@
 #pragma once
-/// SMs whose next packet is not there yet, by the time at which it will be.
+/// SMs whose next packet is not ready yet, ordered by the time at which it will be.
 
 #include <cstddef>
 #include <queue>
@@ -16,7 +16,7 @@ class WakeQueue {
 
   void push(Picoseconds time, int multiprocessor) { heap_.push({time, multiprocessor}); }
 
-  /// As push, for times that never decrease from call to call (a fixed delay after now): no heap needed.
+  /// As push, for times that never decrease from call to call (a fixed delay after now), which need no heap.
   void push_in_order(Picoseconds time, int multiprocessor) {
     ring_[end_] = {time, multiprocessor};
     end_ = after(end_);

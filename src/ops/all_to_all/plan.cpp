@@ -13,14 +13,14 @@ namespace {
 constexpr int stage_alignment = 128;  // of a tensor store's source
 constexpr int greatest_box = 256;     // extent of a tensor store in each direction
 
-/// Shorter rows go as boxes: an instruction for each would cost more than its bytes. Provisional.
+/// Shorter rows are stored as boxes: one instruction for each of them would cost more than its bytes. Provisional.
 constexpr int shortest_single_row = 1024;
 constexpr int usual_chunk_bytes = 12 * 1024;
 constexpr int least_chunk_bytes = 3 * 1024;
 constexpr int usual_stages = 6;
 
-/// CTAs that copy the own rows while the others keep the fabric busy: their traffic is 1 / (R - 1) of the peers', which
-/// drains at 373 GB/s, and one CTA with its ring copies 14 GB/s at least. Provisional.
+/// CTAs that copy this rank's own rows while the others keep the fabric busy. The volume of the own rows is 1 / (R - 1)
+/// of that for peers, which drains at 373 GB/s, and one CTA with its ring copies at least 14 GB/s. Provisional.
 constexpr int own_issuers_of_two_ranks = 27;
 
 int divide_up(int value, int by) { return (value + by - 1) / by; }
@@ -50,12 +50,12 @@ void check_field(bool holds, std::string_view name, std::int64_t value, std::str
   }
 }
 
-/// Of the rank with most; what differs between ranks is only the order.
+/// Chunks of the rank that has most of them. Other differences between ranks concern only the order.
 std::int64_t count_chunks(const Problem& problem, const Plan& plan, int world) {
   return make_schedule(problem, plan, 0, world).chunks();
 }
 
-/// Smaller ones for small volumes, so that all CTAs have several.
+/// Chooses smaller chunks for small volumes, so that all CTAs have several.
 int choose_chunk_bytes(const Problem& problem, const Plan& plan, int world, int multiprocessors) {
   Plan tried = plan;
   tried.chunk_bytes = std::max(usual_chunk_bytes, head_bytes(problem));

@@ -61,7 +61,7 @@ void check_problem(const Problem& problem, int world) {
 
 std::string statement(const Problem& problem, const Plan& plan) {
   std::string text = "all_to_all";
-  // A name beside each value: with one long format a value without a place would go unnoticed.
+  // Each value has its name beside it: with one long format a value without a placeholder would go unnoticed.
   const auto state = [&text](const char* name, const auto& value) { text += fmt::format(" {}={}", name, value); };
   state("sequences", problem.sequences);
   state("rows", problem.rows);

@@ -1,5 +1,5 @@
 #pragma once
-// What the host knows of an all-to-all without CUDA: rules, plan, shapes.
+// Rules, plan and shapes of an all-to-all, for host code without CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,13 +22,13 @@ inline constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_bloc
 /// Every field of a plan, in the order of its members.
 [[nodiscard]] fields::Table<Plan> plan_fields();
 
-/// What all ranks must agree on, in words.
+/// Text of everything that all ranks must agree on.
 [[nodiscard]] std::string statement(const Problem& problem, const Plan& plan);
 
-/// The plan with everything filled in that it leaves open. Throws InputError if it breaks a rule.
+/// The plan with every field filled in that it leaves to the rule. Throws InputError if it breaks a rule.
 [[nodiscard]] Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors);
 
-/// A complete plan for a launch of fewer CTAs, as virtual ranks have, with the same shares of them.
+/// The same plan for a launch of `issuers` CTAs, fewer with virtual ranks; the same fraction of them stores to peers.
 [[nodiscard]] Plan with_issuers(const Plan& plan, int issuers);
 
 /// The chunks of one rank for a complete plan.

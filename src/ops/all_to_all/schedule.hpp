@@ -30,7 +30,7 @@ struct AllToAllTiling {
   std::int32_t chunk_rows;
   std::int32_t chunk_heads;  // fewer than the rank has: only where chunk_rows is 1
   std::int32_t blocks;       // CTAs
-  std::int32_t peer_blocks;  // that store to peers: the first ones; all of them: these copy the own rows, too
+  std::int32_t peer_blocks;  // the first ones, which store to peers; if these are all CTAs, they copy the own rows, too
 };
 
 struct AllToAllChunk {
@@ -53,7 +53,7 @@ struct AllToAllShare {
 
 class AllToAllSchedule {
  public:
-  /// On the host.
+  /// Called on the host.
   void start(const AllToAllShape& shape, const AllToAllTiling& tiling) {
     shape_ = shape;
     tiling_ = tiling;
@@ -74,7 +74,7 @@ class AllToAllSchedule {
 
   XSTAGE_HOST_DEVICE const AllToAllShape& shape() const { return shape_; }
   XSTAGE_HOST_DEVICE const AllToAllTiling& tiling() const { return tiling_; }
-  /// Of this rank.
+  /// All chunks of this rank.
   XSTAGE_HOST_DEVICE std::int32_t chunks() const { return chunks_; }
   XSTAGE_HOST_DEVICE std::int32_t peer_chunks() const { return steps_[shape_.world - 1].first_chunk; }
 
@@ -98,7 +98,7 @@ class AllToAllSchedule {
     return chunk(peer_chunks() + own);
   }
 
-  /// Bytes from the begin of the input to the chunk.
+  /// Bytes from the beginning of the input to the chunk.
   XSTAGE_HOST_DEVICE std::int64_t source(const AllToAllChunk& chunk) const {
     const std::int64_t row = static_cast<std::int64_t>(chunk.sequence) * shape_.rows + chunk.row;
     return (row * shape_.heads + chunk.head) * shape_.head_bytes;
@@ -121,7 +121,7 @@ class AllToAllSchedule {
   }
 
  private:
-  /// What goes to one rank.
+  /// The chunks for one rank.
   struct Step {
     std::int32_t first_chunk;
     std::int32_t chunks;  // in each sequence
@@ -158,7 +158,7 @@ class AllToAllSchedule {
   XSTAGE_HOST_DEVICE static std::int32_t divide_up(std::int32_t value, std::int32_t by) {
     return value / by + (value % by != 0 ? 1 : 0);
   }
-  /// Of first, first + every, first + 2 * every, ... those below `end`.
+  /// Number of values below `end` among first, first + every, first + 2 * every, ...
   XSTAGE_HOST_DEVICE static std::int32_t multiples(std::int32_t end, std::int32_t first, std::int32_t every) {
     return first < end ? (end - first - 1) / every + 1 : 0;
   }

@@ -1,19 +1,21 @@
-// What the Burst-Gap model expects of an attention whose results go to their owners. Equations by their names in
-// xstage/model.hpp; the numbers of the platform are those of the plan's store path.
+// Prediction of the Burst-Gap model for an attention whose results go to their owners. Equations are named as in
+// xstage/model.hpp; the platform's numbers are those of the plan's store path.
 //
 //   predicted = main loops of all waves + stalls + tail + launch
 //
-// A wave is one tile of every CTA, its main loop the gap G, V what its tiles store to peers. A warpgroup stages a whole
-// tile and stores it while it computes the next one, so it waits only if that has not left a tile later:
+// A wave is one tile of every CTA, its main loop is the gap G, and V is what its tiles store to peers. A warpgroup
+// stages a whole tile, which is stored while the warpgroup computes the next one. The warpgroup therefore waits only if
+// the stores of its last tile have not left the staging one tile later:
 //
 //   stall before wave n's tiles are staged = max(0, (backlog after G - Q) / R), in a steady state max(0, V/R - G)
 //   tail                                   = backlog after the last wave / R: nothing is left that could hide it
 //
-// All CTAs of a wave are taken to end it together. That is the truth for the first wave of a full attention; later they
-// have fallen out of step and causal tiles differ by design, so that a part of the tail is hidden: an upper bound.
+// The model assumes that all CTAs of a wave end it together. That holds for the first wave of a full attention. Later
+// CTAs fall out of step, and causal tiles differ in length by design, so that a part of the tail is hidden: the
+// prediction is an upper bound.
 //
-// Not modelled: the way of flags from rank to rank (a microsecond or two, which only one wave does not hide), parts of
-// split tiles that are exchanged, receivers that are congested.
+// Not modelled: the latency of flags between ranks (a microsecond or two, which only a single wave fails to hide), the
+// exchange of the parts of split tiles, and congested receivers.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,24 +34,25 @@ namespace xstage::attention {
 
 namespace {
 
-/// Time of the kernel beside its main loops: start of the grid, first operands, last stores. As measured of the GEMM
-/// kernel on H200, which starts and ends in the same way.
+/// Time of the kernel outside its main loops: start of the grid, first operands, last stores. It was measured with the
+/// GEMM kernel on H200, which starts and ends in the same way.
 constexpr double launch_us = 4;
 
 constexpr int element_bytes = 2;
 
-/// Of one rank. Of longer schedules every so many waves are looked at, and stand for those up to the next one.
+/// Upper bound of the tiles that are evaluated for one rank. In longer schedules some waves are evaluated at equal
+/// distances, and each stands for those up to the next one.
 constexpr std::int64_t most_walked_tiles = std::int64_t{1} << 18U;
 
 struct Wave {
-  double blocks = 0;   // of keys that a CTA works off in it
-  int producers = 0;   // CTAs that store to a peer afterwards
-  double bytes = 0;    // V, together
-  double repeats = 1;  // waves that it stands for
+  double blocks = 0;   // key blocks that a CTA computes in this wave
+  int producers = 0;   // CTAs that store to a peer after this wave
+  double bytes = 0;    // V of all these CTAs
+  double repeats = 1;  // number of waves for which this one stands
 };
 
-/// Stores of the waves up to now.
-struct UnderWay {
+/// Stores in flight, of all waves up to now.
+struct StoresInFlight {
   double backlog_bytes = 0;  // accepted or staged, not yet drained
   double drain_bytes_per_us = 1;
   double capacity_bytes = 0;  // Q
@@ -83,7 +86,7 @@ Wave walk(const Problem& problem, const schedule::AttentionSchedule& schedule, c
   return wave;
 }
 
-/// Of the CTA that has most of what is left over.
+/// Largest share of one CTA in the split tiles.
 double longest_share(const schedule::AttentionSchedule& schedule, int ctas) {
   const std::vector<schedule::AttentionShare> shares = schedule::split_left_over(schedule, ctas);
   std::int64_t longest = 0;
@@ -97,9 +100,9 @@ double longest_share(const schedule::AttentionSchedule& schedule, int ctas) {
   return static_cast<double>(longest);
 }
 
-/// Full tiles are all equally long, but for shares of split ones. Causal ones are drawn by whoever is ready, so that
-/// all CTAs are busy to the end: a wave lasts as long as its tiles do on average, and all of them at least as long as
-/// the longest tile.
+/// Full tiles are equally long, except for shares of split ones. A CTA that is ready draws the next causal tile, so
+/// that all CTAs are busy to the end: a wave lasts as long as its tiles do on average, and all waves together last at
+/// least as long as the longest tile.
 void set_lengths(const schedule::AttentionSchedule& schedule, const Plan& plan, std::vector<Wave>& waves) {
   const double blocks_of_tile = schedule.key_blocks();
   if (schedule.shape().causal == 0) {
@@ -140,8 +143,8 @@ std::vector<Wave> waves_of(const Problem& problem, const schedule::AttentionSche
   return waves;
 }
 
-/// The platform's numbers for a wave that stores to peers, without T_iss0: it is the store warp that issues. Where Q is
-/// not known nothing is taken to be accepted before it has drained.
+/// The platform's numbers for a wave that stores to peers. T_iss0 is 0, since the store warp issues and not the
+/// warpgroup. Where Q is unknown it is taken as 0: no byte counts as accepted before it has drained.
 model::OperatingPoint point_of(const Wave& wave, const Plan& plan, const Platform& platform) {
   constexpr double granule = 16;  // the width that both store paths divide
   const double bytes_each = std::ceil(wave.bytes / wave.producers / granule) * granule;
@@ -150,7 +153,7 @@ model::OperatingPoint point_of(const Wave& wave, const Plan& plan, const Platfor
     throw InputError(fmt::format("platform {}: cannot audit {} CTAs that store {:.0f} bytes each: {}",
                                  platform.node.name, wave.producers, bytes_each, fmt::join(found.reasons, "; ")));
   }
-  found.point.volume_bytes = wave.bytes;  // clipped tiles
+  found.point.volume_bytes = wave.bytes;  // clipped tiles have fewer bytes
   found.point.issue_floor_us = 0;
   if (!found.capacity_known) {
     found.point.capacity_bytes = 0;
@@ -158,9 +161,9 @@ model::OperatingPoint point_of(const Wave& wave, const Plan& plan, const Platfor
   return found.point;
 }
 
-/// One step of aligned::next_burst, the stores before deciding how long those of this wave wait for their staging; what
-/// is staged counts as accepted. Returns the stall.
-double pass(UnderWay& stores, const model::OperatingPoint& burst, double gap_us) {
+/// One step of aligned::next_burst, in which earlier stores determine how long the tiles of this wave wait for their
+/// staging. Staged bytes count as accepted. Returns the stall.
+double pass(StoresInFlight& stores, const model::OperatingPoint& burst, double gap_us) {
   model::OperatingPoint before;
   before.volume_bytes = burst.volume_bytes;
   before.drain_bytes_per_us = stores.drain_bytes_per_us;
@@ -176,8 +179,8 @@ double pass(UnderWay& stores, const model::OperatingPoint& burst, double gap_us)
   return outcome.issue_us;
 }
 
-/// The boundary with most bytes to peers, if there were only such ones. A whole tile is staged, so that the capacity is
-/// at least V: free-running and aligned CTAs stall by the same, and Q decides nothing.
+/// Records the boundary with most bytes to peers, as if all boundaries were like it. A whole tile is staged, so that
+/// the capacity is at least V: free-running and aligned CTAs stall equally, and Q has no influence.
 void note_boundary(PlanAudit& audit, const model::OperatingPoint& burst) {
   model::OperatingPoint staged = burst;
   staged.capacity_bytes += burst.volume_bytes;
@@ -187,14 +190,14 @@ void note_boundary(PlanAudit& audit, const model::OperatingPoint& burst) {
   audit.aligned_stall_us = model::aligned::issue_us(staged, audit.main_loop_us);
 }
 
-/// R, however many CTAs store. The profile has it, or point_of has thrown.
+/// R for any number of CTAs. The profile has it, since point_of would have thrown.
 double drain_rate(const Plan& plan, const Platform& platform) {
   return *path_profile(platform, plan.store_path).drain_gb_per_s.value * 1e3;
 }
 
 void audit_waves(PlanAudit& audit, const std::vector<Wave>& waves, double block_us, const Plan& plan,
                  const Platform& platform) {
-  UnderWay stores;
+  StoresInFlight stores;
   double busy_us = 0;  // multiplying or stalled
   for (const Wave& wave : waves) {
     const double gap_us = wave.blocks * block_us;
@@ -212,7 +215,8 @@ void audit_waves(PlanAudit& audit, const std::vector<Wave>& waves, double block_
   }
 }
 
-/// All heads have the same tiles: a causal schedule's first ones are the same row tile of each head.
+/// Mean number of key blocks of a tile. All heads have the same tiles; the first tiles of a causal schedule are the
+/// same row tile of each head.
 double mean_blocks(const schedule::AttentionSchedule& schedule) {
   if (schedule.shape().causal == 0) {
     return schedule.key_blocks();
@@ -245,7 +249,7 @@ PlanAudit audit_plan(const Problem& problem, const Plan& given_plan, int world, 
     throw InputError(fmt::format("tensor_tflops is {}: it must be finite and above zero", tensor_tflops));
   }
   const Plan plan = complete_plan(problem, given_plan, world, multiprocessors);
-  // A tile's rows are multiplied whether they exist or not, and so are the last block's keys.
+  // Rows beyond the end of a tile and keys beyond the end of the last block are multiplied, too.
   const double operations = 2.0 * 2 * tile_rows * block_keys * problem.head_dim;
   const double block_us = operations / (tensor_tflops * 1e6 / multiprocessors);
   PlanAudit slowest = audit_rank(problem, plan, 0, world, platform, block_us);

@@ -1,4 +1,4 @@
-// What an attention keeps in the symmetric heap: signals, arrival counters, results.
+// Buffers of an attention in the symmetric heap: signals, arrival counters, results.
 
 #include "fabric/call_parameters.hpp"
 #include "ops/attention/problem.hpp"

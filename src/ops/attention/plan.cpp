@@ -17,10 +17,10 @@ void check_field(bool holds, std::string_view name, int value, std::string_view 
   }
 }
 
-/// Blocks of keys: what a split saves must be more, since parts are written, counted and read again (about 10 us).
+/// Key blocks that a split must save at least, since parts are written, counted and read again (about 10 us).
 constexpr double blocks_for_a_split = 4;
 
-/// What is left over takes all CTAs together a part of the time of one tile.
+/// Whether the split pays: all CTAs together compute the tiles left over in a fraction of the time of one tile.
 bool split_pays(const Problem& problem, int issuers, int world) {
   const schedule::AttentionSchedule schedule = make_schedule(problem, 0, world);
   const int left = schedule.tiles() % issuers;
@@ -28,8 +28,8 @@ bool split_pays(const Problem& problem, int issuers, int world) {
   return left > 0 && blocks - blocks * left / issuers > blocks_for_a_split;
 }
 
-/// As for GEMMs: at the full drain rate the X-Stage stays full and loads wait behind it, at three quarters they keep
-/// their time. All store warps of all CTAs share the rate.
+/// The interval is chosen as for GEMMs: at the full drain rate the X-Stage stays full and loads wait behind it, while
+/// at three quarters of it loads are not delayed. All store warps of all CTAs share the rate.
 int choose_store_interval(const Plan& plan) {
   constexpr double share_of_drain = 0.75;
   constexpr double bytes = 4096;
@@ -43,7 +43,7 @@ void check_choices(const Problem& problem, const Plan& plan) {
               "causal attention needs 0, since its CTAs draw their tiles one by one");
 }
 
-/// One CTA a multiprocessor, and if tiles are not split none that would find nothing to do.
+/// One CTA for each multiprocessor, and, unless tiles are split, no CTA without a tile.
 int choose_issuers(const Problem& problem, int split, int world, int multiprocessors) {
   const std::int64_t tiles = make_schedule(problem, 0, world).tiles();  // of any rank
   const int resident = std::min(multiprocessors, most_issuers);
@@ -57,8 +57,8 @@ void check_issuers(const Plan& plan, int multiprocessors) {
                           multiprocessors));
 }
 
-/// Rank r's tiles begin with the rows of rank r + 1, as far as there are any. A tile that some other rank owns a part
-/// of is none of the own ones.
+/// Rank r's tiles begin with the rows of rank r + 1, if it has any. A tile counts as this rank's own only if no row of
+/// it belongs to another rank.
 void put_own_rows_last(const Problem& problem, int rank, int world, schedule::AttentionTiling& tiling) {
   const std::int64_t row_tiles = (problem.rows + tile_rows - 1) / tile_rows;
   const RowRange own = row_range(problem.rows, rank, world);

@@ -42,7 +42,7 @@ void check_heads(const Problem& problem, int world) {
           fmt::format("head_dim is {}: it must be 64 or 128", problem.head_dim));
 }
 
-/// Rows of head_dim elements of the largest result that a rank holds.
+/// Rows (of head_dim elements) in the largest result that a rank holds.
 std::int64_t rows_of_result(const Problem& problem, int world) {
   switch (problem.destination) {
     case Destination::local:
@@ -55,8 +55,8 @@ std::int64_t rows_of_result(const Problem& problem, int world) {
   return problem.sequences * problem.rows * problem.heads;
 }
 
-/// A rank has at most sequences * heads lines of tiles, and no result has fewer rows than a rank computes: these rules
-/// keep the number of tiles, of arrival counters and of values of log_sum_exp in 32 bits, too.
+/// These rules keep the number of tiles, of arrival counters and of values of log_sum_exp within 32 bits, because a
+/// rank has at most sequences * heads lines of tiles, and no result has fewer rows than a rank computes.
 void check_products(const Problem& problem, int world) {
   const std::int64_t lines = problem.sequences * problem.heads;
   require(lines <= greatest_extent,
@@ -137,7 +137,7 @@ double flops(const Problem& problem) {
 
 std::string statement(const Problem& problem, const Plan& plan) {
   std::string text = "attention";
-  // A name beside each value: with one long format a value without a place would go unnoticed.
+  // Each value has its name beside it: with one long format a value without a placeholder would go unnoticed.
   const auto state = [&text](std::string_view name, const auto& value) { text += fmt::format(" {}={}", name, value); };
   state("sequences", problem.sequences);
   state("rows", problem.rows);

@@ -1,17 +1,17 @@
 #pragma once
 // Which tile of an attention comes next. The same code runs in the kernel and in the CPU tests (design rule 3).
 //
-// A tile is some query rows of one head of one sequence. Its keys come in blocks, which are worked off from the last to
-// the first, so that the only block that may have a tail, or is cut by the causal diagonal, comes first.
+// A tile is some query rows of one head of one sequence. Its keys come in blocks, which are processed from the last to
+// the first, so that the only block that may be partial or cut by the causal diagonal comes first.
 //
 //   full     row tiles fastest, then heads: CTAs that work at the same time read the same keys and values from L2. The
 //            rows of other ranks come first, from the next one on, so that no two ranks store to the same peer at once;
 //            then, for all heads, the own rows: the last tiles' stores, which nothing hides, are local ones.
 //   causal   longest tiles first: the last row tile of every head, then the ones before them. CTAs draw the next index
-//            when they have almost finished a tile, so that whoever had a short one draws the longest that is left, and
-//            short tiles at the end even out the rest. Working off a few heads at a time, as many as L2 holds keys and
-//            values of, was slower at all lengths. Tiles end with the last rows: the one that is not full is the first
-//            of its head and begins before row 0. A last tile with 64 rows took as many blocks as a full one.
+//            when they have almost finished a tile, so that a CTA that had a short tile draws the longest one that is
+//            left, and short tiles at the end even out the rest. Processing a few heads at a time, as many as L2 holds
+//            keys and values of, was slower at all lengths. Tiles end with the last rows: the one that is not full is
+//            the first of its head and begins before row 0. A last tile with 64 rows took as many blocks as a full one.
 //
 // Tiles that are left over for less than one round of all CTAs may be split along their keys, see shares.hpp.
 
@@ -34,14 +34,15 @@ struct AttentionShape {
 struct AttentionTiling {
   std::int32_t tile_rows;
   std::int32_t block_keys;
-  std::int32_t first_row_tile;  // full: where every head begins
-  std::int32_t own_row_tiles;   // full: the last so many from there on wait until all heads have done the others
-  std::int32_t step_rows;       // causal: tiles begin at multiples of it, tile_rows are one
+  std::int32_t first_row_tile;  // full: first row tile of every head
+  // Full: this many row tiles, the last ones from there on, come after all others of all heads.
+  std::int32_t own_row_tiles;
+  std::int32_t step_rows;  // causal: tiles begin at multiples of this, and tile_rows is one of them
 };
 
-/// Work for one CTA: key blocks [begin, end) of a tile.
+/// Work of one CTA: key blocks [begin, end) of a tile.
 struct AttentionTile {
-  std::int32_t row;       // first query row; causal: of the first tile of a head 0 or negative
+  std::int32_t row;       // first query row; causal: that of a head's first tile is 0 or negative
   std::int32_t head;      // of queries
   std::int32_t key_head;  // of keys and values
   std::int32_t sequence;
@@ -68,7 +69,7 @@ class AttentionSchedule {
   /// Valid indices of `tile` are 0 to this.
   XSTAGE_HOST_DEVICE std::int32_t tiles() const { return row_tiles_ * shape_.heads * shape_.sequences; }
 
-  /// From this index on tiles hold own rows only.
+  /// First index from which on tiles hold only this rank's own rows.
   XSTAGE_HOST_DEVICE std::int32_t first_own_tile() const {
     return shape_.causal != 0 ? tiles() : (row_tiles_ - tiling_.own_row_tiles) * shape_.heads * shape_.sequences;
   }
@@ -85,7 +86,7 @@ class AttentionSchedule {
     return tile;
   }
 
-  /// Key blocks that rows before `row_end` see.
+  /// Key blocks to which rows before `row_end` attend.
   XSTAGE_HOST_DEVICE std::int32_t blocks_of_rows(std::int32_t row_end) const {
     if (shape_.causal == 0) {
       return key_blocks_;

@@ -1,12 +1,13 @@
 #pragma once
-// The tiles of a full attention that are left over for less than one round of all CTAs, split along their keys, so that
-// every CTA has an equal share:
+// Shares of split tiles. The tiles of a full attention that are too few for one more round of all CTAs are split along
+// their keys, so that every CTA has an equal share:
 //
 //   tiles      | 0 | 1 | 2 | 3 | 4 | 5 |     four CTAs, six tiles: one round, and two left over
 //   round        CTA 0 .. 3    |       |
 //   shares                     |0|1|2|3|     half a tile for each CTA
 //
-// Who finishes the last part of a tile adds up all of them, in the order of the parts: the same result in every run.
+// The CTA that finishes the last part of a tile adds up all of its parts in their order, so that every run gives the
+// same result.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,18 +17,18 @@
 
 namespace xstage::schedule {
 
-/// Part of a tile. `parts` 1: the whole of it, or of what is left of it.
+/// A part of a tile. `parts` 1: the whole tile, or all that is left of it.
 struct AttentionShare {
   AttentionTile tile;
   std::int32_t part;
   std::int32_t parts;
-  std::int32_t first_slot;  // of the tile's parts: part p has place first_slot + p for what it found
+  std::int32_t first_slot;  // first slot of the tile's parts: part p writes its results to slot first_slot + p
   std::int32_t counter;     // number of the tile among the split ones
 };
 
-/// A CTA's share may end in one tile and begin another.
+/// Upper bound of the parts of one CTA: its share may end in one tile and begin in another.
 inline constexpr std::int32_t shares_each = 2;
-/// Less than this is not worth the exchange.
+/// Smallest share: fewer blocks are not worth the exchange.
 inline constexpr std::int32_t least_share_blocks = 2;
 
 /// Tiles before this one are dealt out whole.
@@ -37,7 +38,8 @@ inline std::int32_t whole_tiles(const AttentionSchedule& schedule, std::int32_t 
 
 namespace shares_detail {
 
-/// Where CTA `cta`'s share begins, in key blocks of the tiles that are left; not just before or behind the edge of one.
+/// Begin of CTA `cta`'s share, in key blocks of the tiles that are left. It moves to the edge of a tile if that is
+/// close.
 inline std::int64_t share_begin(std::int64_t left, std::int64_t blocks, std::int64_t cta, std::int64_t ctas) {
   const std::int64_t begin = cta * left * blocks / ctas;
   const std::int64_t within = begin % blocks;
@@ -47,14 +49,15 @@ inline std::int64_t share_begin(std::int64_t left, std::int64_t blocks, std::int
   return blocks - within < least_share_blocks ? begin + blocks - within : begin;
 }
 
-/// CTAs that have a share; not all where it would be too small. At most one tile each.
+/// Number of CTAs that have a share. It is less than `ctas` where shares would be too small. No share is longer than a
+/// tile.
 inline std::int64_t sharing_ctas(std::int64_t left, std::int64_t blocks, std::int64_t ctas) {
   return std::min(ctas, std::max(left, left * blocks / least_share_blocks));
 }
 
 }  // namespace shares_detail
 
-/// [CTA, shares_each], empty ones with block_end 0.
+/// The shares as [CTA, shares_each]; empty ones have block_end 0.
 inline std::vector<AttentionShare> split_left_over(const AttentionSchedule& schedule, std::int32_t ctas) {
   const std::int32_t first = whole_tiles(schedule, ctas);
   const std::int64_t left = schedule.tiles() - first;

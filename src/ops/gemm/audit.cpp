@@ -1,13 +1,13 @@
-// What the Burst-Gap model expects of a fused GEMM. Equations by their names in xstage/model.hpp; the numbers of the
-// platform are those of the plan's store path.
+// Prediction of the Burst-Gap model for a fused GEMM. Equations are named as in xstage/model.hpp; the platform's
+// numbers are those of the plan's store path.
 //
 //   predicted = waves x main loop + stalls of all boundaries but the last + tail + launch
 //
-// Not modelled: the way of flags from rank to rank (a microsecond or two, which a single wave does not hide), groups of
-// stores that wait for each other (`window`), receivers that are congested, operands that load more slowly while much
-// is stored. The plan's pacing is there to keep the last one small. The stores of an exchange through registers are
-// neither staged nor paced: between its waves they count as if they were, in its last one, mostly its only one, nothing
-// is.
+// Not modelled: the latency of flags between ranks (a microsecond or two, which only a single wave fails to hide),
+// groups of stores that wait for each other (`window`), congested receivers, and operands that load more slowly while
+// much is stored, which the plan's pacing is there to limit. The stores of an exchange through registers are neither
+// staged nor paced. Between its waves they count as if they were; in its last wave, which mostly is its only one, they
+// do not.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,20 +25,20 @@ namespace xstage::gemm {
 
 namespace {
 
-/// Time of the kernel alone beyond its main loops: start of the grid, first operands, last stores. Measured on H200.
+/// Time of the kernel outside its main loops: start of the grid, first operands, last stores. Measured on H200.
 constexpr double launch_us = 4;
 
-/// The audited rank: none has more rows.
+/// The audited rank, which has as many rows as any.
 constexpr int audited_rank = 0;
 
-/// What all CTAs store to peers when they have multiplied one wave of tiles.
+/// The stores of all CTAs to peers after they have multiplied one wave of tiles.
 struct Boundary {
   int producers = 0;  // CTAs that store to a peer
-  double bytes = 0;   // V, together
-  bool wide = false;  // partial sums in fp32 are among it
+  double bytes = 0;   // V of all these CTAs
+  bool wide = false;  // the tiles include partial sums in fp32
 };
 
-/// Peers that receive a tile of this region.
+/// Number of peers that receive a tile of this region.
 int peer_copies(const Layout& layout, const kernels::GemmRegionTarget& target, int world) {
   if (target.exchange != 0) {
     return world - 1;
@@ -53,8 +53,8 @@ int peer_copies(const Layout& layout, const kernels::GemmRegionTarget& target, i
 
 bool leaves_wide(const kernels::GemmRegionTarget& target) { return target.raw != 0 && target.wide != 0; }
 
-/// Bytes of one copy of a tile: bf16, or fp32 for wide partial sums, clipped at the matrix. Through registers tiles go
-/// in their whole width, and warps of 16 rows take part or not (ops/gemm/device/exchange.cuh).
+/// Bytes of one copy of a tile: bf16, or fp32 for wide partial sums, clipped at the matrix. An exchange through
+/// registers sends tiles in their whole width, in units of the 16 rows of a warp (ops/gemm/device/exchange.cuh).
 double tile_bytes(const Layout& layout, const schedule::GemmTile& tile, const kernels::GemmRegionTarget& target) {
   const schedule::GemmRegion& region = layout.schedule.region(tile.region);
   const schedule::GemmTiling& tiling = layout.schedule.tiling();
@@ -77,7 +77,7 @@ void add_tile(Boundary& boundary, const Layout& layout, const schedule::GemmTile
   }
 }
 
-/// One for each wave, in the order in which the kernel takes its tiles.
+/// The boundaries, one for each wave, in the order in which the kernel takes its tiles.
 std::vector<Boundary> boundaries_of(const Layout& layout, const Plan& plan, int world) {
   const int cluster = plan.cluster_rows * plan.cluster_columns;
   const int clusters = plan.issuers / cluster;
@@ -92,23 +92,24 @@ std::vector<Boundary> boundaries_of(const Layout& layout, const Plan& plan, int 
   return boundaries;
 }
 
-/// G: a tile's multiplications over the rate of one multiprocessor. A clipped tile takes as long as a whole one.
+/// The gap G: a tile's multiplications over the rate of one multiprocessor. A clipped tile takes as long as a whole
+/// one.
 double main_loop_time_us(const Layout& layout, const Plan& plan, int multiprocessors, double tensor_tflops) {
   const double operations = 2.0 * kernels::gemm_tile_rows * plan.tile_columns * static_cast<double>(layout.a.columns);
   return operations / (tensor_tflops * 1e6 / multiprocessors);
 }
 
-/// Chunks of 8 KiB in which one warpgroup's part of a tile leaves.
+/// Number of 8-KiB chunks in which one warpgroup's part of a tile leaves.
 int chunks_of_tile(const Boundary& boundary, const Plan& plan) {
   return plan.tile_columns / (boundary.wide ? kernels::wide_chunk_columns : kernels::chunk_columns);
 }
 
-/// Share of a tile that is staged, so that its warpgroup need not wait until it is stored.
+/// Fraction of a tile that fits into staging, so that its warpgroup need not wait until it is stored.
 double staged_share(const Boundary& boundary, const Plan& plan) {
   return std::min(1.0, static_cast<double>(plan.staging_chunks) / chunks_of_tile(boundary, plan));
 }
 
-/// Least time of one tile's stores: every group of them waits for the store warp's interval.
+/// Lower bound of the time of one tile's stores, each group of which waits for the store warp's interval.
 double paced_store_us(const Boundary& boundary, const Plan& plan) {
   const int groups = chunks_of_tile(boundary, plan) * (64 / plan.store_rows);
   return std::max(0, plan.store_interval_ns) * 1e-3 * groups;
@@ -124,13 +125,14 @@ model::OperatingPoint point_of(const Boundary& boundary, const Plan& plan, const
     throw InputError(fmt::format("platform {}: cannot audit {} CTAs that store {:.0f} bytes each: {}",
                                  platform.node.name, boundary.producers, bytes_each, fmt::join(found.reasons, "; ")));
   }
-  found.point.volume_bytes = boundary.bytes;  // clipped tiles
+  found.point.volume_bytes = boundary.bytes;  // clipped tiles have fewer bytes
   capacity_known = found.capacity_known;
   return found.point;
 }
 
 /// The point with pacing and staging. Paced stores drain at min(R, V / paced time), and then nothing waits in the
-/// X-Stage, so that staging alone is the capacity. The issue time that a warpgroup sees is that of what is not staged.
+/// X-Stage, so that staging alone is the capacity. For the warpgroup only the bytes that are not staged have an issue
+/// time.
 model::OperatingPoint planned_point(model::OperatingPoint point, const Boundary& boundary, const Plan& plan) {
   const double share = staged_share(boundary, plan);
   const double paced_us = paced_store_us(boundary, plan);
@@ -143,15 +145,15 @@ model::OperatingPoint planned_point(model::OperatingPoint point, const Boundary&
   return point;
 }
 
-/// A boundary between two waves.
+/// Stall at a boundary between two waves.
 struct Stall {
   double drain_us = 0;
   double free_running_us = 0;
   double aligned_us = 0;
 };
 
-/// free_running::issue_us, max(T_iss0, V/R - G), and aligned::issue_us, max(T_iss0, V/R - min(G, Q/R)), of the planned
-/// point.
+/// Evaluates free_running::issue_us, max(T_iss0, V/R - G), and aligned::issue_us, max(T_iss0, V/R - min(G, Q/R)), at
+/// the planned point.
 Stall stall_of(const Boundary& boundary, const Plan& plan, const Platform& platform, double gap_us) {
   if (boundary.producers == 0) {
     return {};
@@ -164,14 +166,14 @@ Stall stall_of(const Boundary& boundary, const Plan& plan, const Platform& platf
           capacity_known || !depends_on_capacity ? model::aligned::issue_us(point, gap_us) : not_measured};
 }
 
-/// Stores after the last main loop are not paced: nothing follows that they could hold up.
+/// Removes pacing from the plan at the last boundary: nothing follows that its stores could delay.
 Plan plan_at(bool is_last, Plan plan) {
   plan.store_interval_ns = is_last ? 0 : plan.store_interval_ns;
   return plan;
 }
 
-/// Waves whose tiles are stored to peers. The tail is V/R of the last boundary; partial sums that the last own tiles
-/// wait for are among it.
+/// Audits operations whose tiles are stored to peers. The tail is V/R of the last boundary, which includes partial sums
+/// that the last own tiles wait for.
 void audit_stores(PlanAudit& audit, const std::vector<Boundary>& boundaries, const Plan& plan,
                   const Platform& platform) {
   double stalls_us = 0;
@@ -194,8 +196,8 @@ void audit_stores(PlanAudit& audit, const std::vector<Boundary>& boundaries, con
   audit.predicted_us = audit.waves * audit.main_loop_us + stalls_us + audit.tail_us + audit.launch_us;
 }
 
-/// Bytes per microsecond that a rank sends of its shard: R, or what the push's pacing lets through. The copy engine is
-/// not in the profile; it does not drain more slowly than stores.
+/// Rate at which a rank sends its shard, in bytes per microsecond: R, or the rate that the push's pacing permits. The
+/// profile does not contain the copy engine, which does not drain more slowly than stores.
 double shard_rate(const Plan& plan, const Platform& platform, int world) {
   bool capacity_known = true;
   const Boundary pieces{plan.issuers, double{kernels::push_piece_bytes} * (world - 1) * plan.issuers, false};
@@ -204,8 +206,8 @@ double shard_rate(const Plan& plan, const Platform& platform, int world) {
   return paced ? std::min(rate, pieces.bytes * plan.push_warps / (plan.push_interval_ns * 1e-3)) : rate;
 }
 
-/// An all-gather: no warpgroup stores to a peer, so none is stalled. What multiplies and what arrives run side by side;
-/// the operation ends when all tiles are multiplied, and not before the last chunk that arrives is.
+/// Audits an all-gather. No warpgroup stores to a peer, so none stalls. Multiplication and arrival run at the same
+/// time: the operation ends when all tiles are multiplied, and not before the last chunk to arrive is multiplied.
 void audit_gather(PlanAudit& audit, const Layout& layout, const Plan& plan, const Platform& platform, int world) {
   const double rate = shard_rate(plan, platform, world);
   audit.all_remote_bytes = 2.0 * static_cast<double>(layout.a.rows * layout.a.columns) * (world - 1);
@@ -220,7 +222,7 @@ void audit_gather(PlanAudit& audit, const Layout& layout, const Plan& plan, cons
   audit.predicted_us = multiplied_us + audit.tail_us + audit.launch_us;
 }
 
-/// R without any limit of a plan.
+/// R without the limits of a plan.
 double drain_rate(const Plan& plan, const Platform& platform) {
   const Estimate& rate = path_profile(platform, plan.store_path).drain_gb_per_s;
   if (!rate.value) {

@@ -13,7 +13,7 @@ std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// Half-tile flags of one source: two for each tile of `rows` x `columns`.
+/// Number of half-tile flags of one source: two for each tile of `rows` x `columns`.
 std::int64_t half_tiles(std::int64_t rows, std::int64_t columns, const Plan& plan) {
   return divide_up(rows, kernels::gemm_tile_rows) * 2 * divide_up(columns, plan.tile_columns);
 }
@@ -65,7 +65,7 @@ class LayoutBuilder {
 
   [[nodiscard]] RowRange rows_of(int rank) const { return row_range(problem_.m, rank, world_); }
 
-  /// Ranks after this one, rotated; this rank itself comes last.
+  /// Ranks after this one, in rotation; this rank itself comes last.
   [[nodiscard]] int peer(int step) const { return (rank_ + step) % world_; }
 
   static GemmRegionTarget plain_target() {
@@ -87,7 +87,7 @@ class LayoutBuilder {
     layout_.outputs.insert(layout_.outputs.end(), outputs.begin(), outputs.end());
   }
 
-  /// A region of the caller's own matrix, `row_begin` rows below its first.
+  /// Adds a region of the caller's own matrix, `row_begin` rows below its first.
   void add_user_region(std::int64_t rows, std::int64_t columns, GemmRegionTarget target, std::int64_t row_begin) {
     target.local_output = 1;
     target.output_map = narrow(static_cast<std::int64_t>(layout_.local_outputs.size()));
@@ -105,8 +105,8 @@ class LayoutBuilder {
     add_user_region(problem_.m, problem_.n, plain_target(), 0);
   }
 
-  /// Tiles owned by peers first, rotated by rank, each partial tile into the owner's slot for this rank; own tiles
-  /// last.
+  /// Tiles that peers own come first, rotated by rank; each partial tile goes into the owner's slot for this rank. Own
+  /// tiles come last.
   void reduce_scatter() {
     share_depth();
     const std::int64_t most_rows = rows_of(0).count;
@@ -129,8 +129,8 @@ class LayoutBuilder {
     add_user_region(own.count, problem_.n, target, 0);
   }
 
-  /// The same with blocks of columns in place of rows, so that no weight is read twice when there are few rows; the
-  /// owner sends its sums to all ranks.
+  /// As reduce_scatter, with blocks of columns in place of rows, so that few rows do not make every rank read each
+  /// weight twice. The owner sends its sums to all ranks.
   void all_reduce() {
     share_depth();
     const ColumnRange own = columns_of(rank_);
@@ -168,13 +168,14 @@ class LayoutBuilder {
     std::int64_t count;
   };
 
-  /// Columns that a rank owns, in units of 8 for the copy engine.
+  /// Columns that a rank owns, in units of 8 as TMA requires.
   [[nodiscard]] ColumnRange columns_of(int rank) const {
     const RowRange units = row_range(problem_.n / 8, rank, world_);
     return {units.begin * 8, units.count * 8};
   }
 
-  /// Every rank computes every tile's partial sums, sends them to all peers from registers and adds up what they sent.
+  /// Every rank computes the partial sums of every tile, sends them to all peers from registers, and adds up what the
+  /// peers sent.
   void exchange() {
     share_depth();
     layout_.symmetric_outputs = {{problem_.m, problem_.n}};
@@ -197,8 +198,8 @@ class LayoutBuilder {
     add(shape.rows, shape.columns, target, {{Place::slot, owner, 0, slot * layout_.slot_rows, shape}});
   }
 
-  /// Local rows first, then those of the peers in the order in which they push: the next rank's predecessor is this
-  /// one.
+  /// Local rows come first, then those of the peers in the order in which they push: each rank pushes to its successor
+  /// first.
   void all_gather() {
     const std::int64_t columns = problem_.n / world_;
     const RowRange own = rows_of(rank_);
@@ -228,7 +229,8 @@ class LayoutBuilder {
     }
   }
 
-  /// Column blocks of the peers' heads first, rotated by rank; the own heads last, whose stores need no link.
+  /// Column blocks of the peers' heads come first, rotated by rank. This rank's heads come last, since their stores
+  /// need no link.
   void all_to_all() {
     const RowRange own = rows_of(rank_);
     layout_.a = {own.count, problem_.k};
@@ -290,7 +292,7 @@ Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world
   return LayoutBuilder(problem, plan, rank, world).build();
 }
 
-/// Sizes in the heap do not depend on it; the rule that fills in a plan wants one.
+/// A number of multiprocessors for the rule that fills in a plan; sizes in the heap do not depend on it.
 constexpr int multiprocessors_for_sizes = 132;
 
 std::size_t heap_bytes(const Problem& problem, const Plan& plan, int world) {

@@ -1,6 +1,6 @@
 #pragma once
-// How one rank's share of a fused GEMM is laid out: the regions of its schedule in their order, what each one's tiles
-// go to, and which buffers that takes. Pure host code, tested without a GPU.
+// Layout of one rank's share of a fused GEMM: the regions of its schedule in their order, the destinations of their
+// tiles, and the buffers that these need. Host code, tested without a GPU.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ struct MatrixShape {
   std::int64_t columns = 0;
 };
 
-/// Where an output tensor map points.
+/// The memory to which an output tensor map points.
 enum class Place {
   slot,       // slot of this rank's partial sums at the owner
   symmetric,  // output buffer `part` in the symmetric heap
@@ -30,7 +30,7 @@ struct OutputTarget {
   Place place = Place::slot;
   int rank = 0;
   int part = 0;
-  std::int64_t row_begin = 0;  // rows of the destination before the first one written
+  std::int64_t row_begin = 0;  // rows of the destination before the first one that is written
   MatrixShape shape;           // what may be written: stores beyond it are clipped
   std::int64_t column_begin = 0;
   std::int64_t pitch = 0;  // columns from one row to the next; 0: those of the shape
@@ -56,13 +56,13 @@ struct Layout {
 
   schedule::GemmSchedule schedule{};
   std::vector<kernels::GemmRegionTarget> targets;
-  std::vector<OutputTarget> outputs;       // into the heap
-  std::vector<LocalOutput> local_outputs;  // into the caller's own matrix
+  std::vector<OutputTarget> outputs;       // outputs in the heap
+  std::vector<LocalOutput> local_outputs;  // outputs in the caller's own matrix
   kernels::GatherParameters gather{};
-  std::int64_t exchange_bytes = 0;  // of the exchange through registers
+  std::int64_t exchange_bytes = 0;  // bytes of the slots of an exchange through registers
   std::int64_t exchange_half_tiles = 0;
   std::int64_t tile_flags = 0;  // words of the signal pad
-  // all_to_all: half-tile flags of one source rank, first those of part 0, and where each part's begin.
+  // For all_to_all: number of half-tile flags of one source rank, and the first flag of each part; part 0 comes first.
   std::int64_t source_flags = 0;
   std::vector<std::int64_t> part_flags;
   bool transforms = false;  // bias, activation, gate or steps on heads between sum and store
@@ -73,7 +73,7 @@ struct Layout {
   [[nodiscard]] bool targets_remote(std::size_t index) const;
 };
 
-/// Each CTA has an epoch in the signal pad.
+/// Upper bound of CTAs: each has an epoch in the signal pad.
 inline constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_blocks);
 
 /// Every field of a plan, in the order of its members.
@@ -82,12 +82,12 @@ inline constexpr int most_issuers = static_cast<int>(kernels::CallPad::most_bloc
 /// The plan with every field that was left to the rule filled in.
 [[nodiscard]] Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors);
 
-/// A complete plan for fewer CTAs than `issuers`: one of them may have several tiles.
+/// A complete plan for fewer CTAs than `issuers`: as a CTA may then have several tiles, staging gets its own memory.
 [[nodiscard]] Plan with_own_staging(const Problem& problem, Plan plan, int world);
 
 [[nodiscard]] Layout make_layout(const Problem& problem, const Plan& plan, int rank, int world);
 
-/// Where things lie in the shared memory of one CTA, in bytes; ops/gemm/device/context.cuh has the picture.
+/// Offsets in the shared memory of one CTA, in bytes; ops/gemm/device/context.cuh has a diagram.
 struct SharedLayout {
   std::int64_t stage_bytes = 0;
   std::int64_t a_half_bytes = 0;   // in a stage: from rows 0 - 63 of A to rows 64 - 127
@@ -99,11 +99,11 @@ struct SharedLayout {
   std::int64_t bytes = 0;
 };
 
-/// For a plan whose `stages`, `stage_blocks`, `staging_chunks` and `staging_over_ring` are filled in.
+/// Offsets for a plan whose `stages`, `stage_blocks`, `staging_chunks` and `staging_over_ring` are filled in.
 [[nodiscard]] SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world);
 
-/// Warpgroups that multiply, 64 rows of a tile each: one if no rank has more rows than that, else two. Always two in an
-/// all-gather.
+/// Number of warpgroups that multiply, each 64 rows of a tile: one if no rank has more rows than that, else two; always
+/// two in an all-gather.
 [[nodiscard]] int multiplying_warpgroups(const Problem& problem, int world);
 
 /// Rows of A that one TMA load of a CTA takes, 8 to 128.

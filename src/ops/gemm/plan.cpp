@@ -14,7 +14,7 @@ bool pushes(const Problem& problem, const Plan& plan, int world) {
   return problem.operation == Operation::all_gather && plan.gather == GatherPath::push && world > 1;
 }
 
-/// The GEMM that one rank computes, whatever its tiles are for.
+/// The GEMM that one rank computes, for any destination of its tiles.
 struct LocalShape {
   std::int64_t rows;
   std::int64_t columns;
@@ -36,7 +36,7 @@ LocalShape local_shape(const Problem& problem, int world) {
   return {problem.m, problem.n, problem.k};
 }
 
-/// Waves of CTAs that a tile width takes, times its width: what the slowest multiprocessor multiplies.
+/// Columns that the slowest multiprocessor multiplies with this tile width: the number of waves times the width.
 std::int64_t columns_of_slowest(const LocalShape& shape, int tile_columns, int multiprocessors) {
   const std::int64_t tiles = (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows *
                              ((shape.columns + tile_columns - 1) / tile_columns);
@@ -49,7 +49,7 @@ void check_field(bool holds, const char* name, int value, const std::string& rul
   }
 }
 
-/// What the operation asks of tiles, and what holds between fields.
+/// Checks the operation's rules for tiles, and rules between fields.
 void check_tiling(const Problem& problem, const Plan& plan) {
   check_field(!problem.gated || plan.tile_columns >= 128, "tile_columns", plan.tile_columns,
               "a gated epilogue needs 128 or 256");
@@ -72,20 +72,20 @@ void check_issuers(const Plan& plan, int multiprocessors) {
               "there may be no more CTAs than multiprocessors, or the last ones never start while the others wait");
 }
 
-/// Stores of all CTAs together keep to this share of the drain rate. At the full rate the X-Stage is always full and
-/// the operand loads behind it are late; measured on 8192 x 8192 x 8192, reduce-scatter over GEMM alone: 1.11 at the
-/// full rate, 1.05 at 0.72 of it.
+/// Share of the drain rate that the stores of all CTAs together may use. At the full rate the X-Stage is always full
+/// and the operand loads behind it are late. Measured on 8192 x 8192 x 8192, reduce-scatter over GEMM alone: 1.11 at
+/// the full rate, 1.05 at 0.72 of it.
 constexpr double drain_share = 0.72;
 /// With two waves of tiles or fewer the last stores end the operation, and late loads are the lesser evil: 2048 x 4096
 /// x 4096 took 69 us at 0.72 and 62 us at 0.97.
 constexpr double drain_share_of_few_waves = 0.97;
 
-/// Time in which all CTAs together may store `bytes` each.
+/// Interval at which each CTA may store `bytes`, so that all of them use this share of the drain rate.
 int interval_ns(double bytes, int issuers, double share, double drain_gb_per_s) {
   return static_cast<int>(bytes * issuers / (share * drain_gb_per_s));  // 1 GB/s is 1 byte/ns
 }
 
-/// Columns of tiles that the CTA multiplies that has most of them.
+/// Largest number of columns that one CTA multiplies in all of its tiles.
 std::int64_t most_columns(const Problem& problem, const Plan& plan, int world) {
   return columns_of_slowest(local_shape(problem, world), plan.tile_columns, plan.issuers);
 }
@@ -104,16 +104,17 @@ void fill_store_interval(const Problem& problem, Plan& plan, int world) {
       world == 1 ? 0 : interval_ns(2.0 * plan.store_rows * 128 * copies, plan.issuers, share, plan.drain_gb_per_s);
 }
 
-/// Two push warps together ask for a little more than the drain rate, since each also waits until its piece has
-/// arrived: 2048 x 4096 x 4096 on two ranks took 54.7 us so, 58.8 us at 0.97 of it and 65.3 us at twice the rate.
+/// With two push warps pacing permits a little more than the drain rate, since each warp also waits until its piece has
+/// arrived: 2048 x 4096 x 4096 on two ranks took 54.7 us so, 58.8 us at 0.97 of the drain rate and 65.3 us at twice it.
 constexpr double drain_share_of_two_pushers = 1.15;
 
 /// Time that a k-block of a tile takes for each of its columns: 16384 x 5120 x 13824 on two ranks, 1440 us.
 constexpr double column_block_ns = 670.0 / 256;
 
-/// What the other ranks need of a push is there in time if all of it has arrived after so much of the call, divided by
-/// the number of ranks. A faster push only takes bandwidth from the loads: 16384 x 5120 x 13824 on two ranks took 1572
-/// us at 0.72 of the drain rate, which ends after 0.6 of the call, 1535 us if it ended after 0.8, and 1850 us after it.
+/// Part of the call after which a push should have arrived, times the number of ranks; its rows are then there in time.
+/// A faster push only takes bandwidth from the loads: 16384 x 5120 x 13824 on two ranks took 1572 us at 0.72 of the
+/// drain rate, where the push ends after 0.6 of the call, 1535 us where it ends after 0.8, and 1850 us where it ends
+/// after the call.
 constexpr double push_share_of_call = 1.6;
 
 void fill_push_interval(const Problem& problem, Plan& plan, int world) {
@@ -139,14 +140,14 @@ void fill_push_interval(const Problem& problem, Plan& plan, int world) {
 }  // namespace
 
 int multiplying_warpgroups(const Problem& problem, int world) {
-  // In an all-gather the second store warp looks at flags for the loader.
+  // In an all-gather the second store warp polls flags for the loader.
   const bool few_rows = local_shape(problem, world).rows <= kernels::gemm_tile_rows / 2;
   return few_rows && problem.operation != Operation::all_gather ? 1 : 2;
 }
 
-/// Half a tile where the cluster shares A, and no more rows than there are: those beyond the matrix cost as much as
-/// others, and with 16 of 128 the loads took twice their time. What a stage then holds in other rows is multiplied,
-/// too, and never stored.
+/// Half a tile where the cluster shares A, and no more rows than there are: rows beyond the matrix cost as much to load
+/// as others, and with 16 of 128 rows the loads took twice their time. The other rows of a stage hold old data, which
+/// is multiplied, too, and never stored.
 int rows_of_a_load(const Problem& problem, const Plan& plan, int world) {
   if (plan.cluster_columns > 1) {
     return kernels::gemm_tile_rows / 2;
@@ -159,7 +160,8 @@ int rows_of_a_load(const Problem& problem, const Plan& plan, int world) {
 
 SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world) {
   constexpr std::int64_t row_bytes = std::int64_t{kernels::gemm_tile_depth} * 2;
-  // WGMMA reads 64 rows of A whatever was loaded. With one warpgroup they may end in B, with two they must not.
+  // WGMMA reads 64 rows of A, however many were loaded. With one warpgroup these rows may extend into B, with two they
+  // must not.
   const bool short_a = multiplying_warpgroups(problem, world) == 1 && plan.cluster_columns == 1;
   SharedLayout layout;
   const std::int64_t a_rows = short_a ? rows_of_a_load(problem, plan, world) : kernels::gemm_tile_rows;
@@ -174,7 +176,7 @@ SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world) 
   const std::int64_t staging = std::int64_t{2} * plan.staging_chunks * kernels::chunk_bytes;
   layout.staging_offset = plan.staging_over_ring == 1 ? 0 : ring;
   layout.push_offset = plan.staging_over_ring == 1 ? std::max(ring, staging) : ring + staging;
-  // Pushed pieces are 128-byte swizzled: their place is aligned like a stage.
+  // Pushed pieces are 128-byte swizzled, so that their place is aligned like a stage.
   layout.push_offset = (layout.push_offset + 1023) / 1024 * 1024;
   layout.barriers_offset = layout.push_offset + (pushes(problem, plan, world) ? kernels::push_bytes : 0);
   layout.bytes = layout.barriers_offset + kernels::behind_rings_bytes;
@@ -183,7 +185,7 @@ SharedLayout shared_layout(const Problem& problem, const Plan& plan, int world) 
 
 namespace {
 
-/// Up to here an all-reduce goes in one shot: 256 rows took 48 us so, 65 us in two.
+/// Largest number of rows for a one-shot all-reduce: 256 rows took 48 us in one shot, 65 us in two.
 constexpr std::int64_t one_shot_rows = 256;
 
 bool reduces_in_one_shot(const Problem& problem) {
@@ -194,7 +196,8 @@ std::int64_t row_tiles(const LocalShape& shape) {
   return (shape.rows + kernels::gemm_tile_rows - 1) / kernels::gemm_tile_rows;
 }
 
-/// The widest tile has the least traffic per multiplication; a narrower one only where it fills more multiprocessors.
+/// Chooses the widest tile, which has the least traffic for a multiplication, unless a narrower one fills more
+/// multiprocessors.
 void choose_tiles(const Problem& problem, Plan& plan, const LocalShape& shape, int multiprocessors) {
   if (reduces_in_one_shot(problem)) {
     plan.tile_columns = 128;
@@ -216,7 +219,7 @@ void choose_tiles(const Problem& problem, Plan& plan, const LocalShape& shape, i
   }
 }
 
-/// Few rows: latency counts, not volume, and nothing follows that unpaced stores could hold up.
+/// With few rows latency counts and not volume, and nothing follows that unpaced stores could delay.
 void choose_reduction(const Problem& problem, Plan& plan) {
   if (reduces_in_one_shot(problem)) {
     plan.all_reduce = AllReduceAlgorithm::one_shot;
@@ -225,10 +228,10 @@ void choose_reduction(const Problem& problem, Plan& plan) {
   }
 }
 
-/// One or two waves have no local tiles to start with that would cover the arrival: rows arrive along k instead, faster
-/// than they are consumed, in eight or sixteen chunks (with more the looks at flags cost time, with fewer the first one
-/// is late). Nothing leaves for a peer from staging, but late rows ask for a deep ring; with one wave staging lies over
-/// it and costs nothing. With several waves whole rows are enough.
+/// Chooses chunks of an all-gather. With one or two waves there are no local tiles to start with that would hide the
+/// arrival. Rows then arrive along k, faster than they are consumed, in eight or sixteen chunks: with more of them
+/// polls cost time, with fewer the first chunk is late. Nothing leaves for a peer from staging, but late rows need a
+/// deep ring; with one wave staging lies over the ring and costs nothing. With several waves whole rows suffice.
 void choose_gather(const Problem& problem, Plan& plan, const LocalShape& shape, int multiprocessors) {
   const std::int64_t tiles = row_tiles(shape) * ((shape.columns + plan.tile_columns - 1) / plan.tile_columns);
   if (tiles > std::int64_t{2} * multiprocessors) {
@@ -271,8 +274,8 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors, const Pla
 
 namespace {
 
-/// Copies are enqueued behind a gate that waits for the peers. A driver's queue is full after about a thousand of them,
-/// and the host would then wait for the gate before it has launched the peers.
+/// Copies are enqueued behind a gate that waits for the peers. The driver's queue is full after about a thousand of
+/// them, and the host would then wait for the gate before it has launched the peers.
 constexpr int most_copied_chunks = 16;
 
 void complete_chunks(const Problem& problem, Plan& plan, int world) {
@@ -293,7 +296,7 @@ void complete_chunks(const Problem& problem, Plan& plan, int world) {
   plan.chunk_rows = std::max(plan.chunk_rows, static_cast<int>(rounded) * kernels::gemm_tile_rows);
 }
 
-/// Staging over the ring is for a CTA that has staged nothing before its operands are multiplied, and loads no partial
+/// Staging may lie over the ring only if no CTA stages anything before its operands are multiplied, or loads partial
 /// sums of peers before that.
 bool may_stage_over_ring(const Problem& problem, const Plan& plan, int world, int most_tiles) {
   const bool waits_for_partials =
@@ -302,14 +305,14 @@ bool may_stage_over_ring(const Problem& problem, const Plan& plan, int world, in
   return most_tiles * plan.cluster_rows * plan.cluster_columns <= plan.issuers && (world == 1 || !waits_for_partials);
 }
 
-/// Whether one load may bring two k-blocks: beyond a last half block the next row would follow, and rows of a gathered
-/// operand may arrive one k-block after the other.
+/// Whether one load may bring two k-blocks. It may not if the next row would follow a last half block, or if rows of a
+/// gathered operand may arrive one k-block after the other.
 bool may_load_two_blocks(const Problem& problem, const Plan& plan, int world) {
   return plan.tile_columns == 64 && plan.cluster_rows == 1 && problem.operation != Operation::all_gather &&
          local_shape(problem, world).depth % (2 * std::int64_t{kernels::gemm_tile_depth}) == 0;
 }
 
-/// As many stages as fit beside the rest.
+/// Number of stages that fit beside the rest of shared memory.
 int stages_that_fit(const Problem& problem, Plan plan, int world) {
   plan.stages = 0;
   const SharedLayout without_ring = shared_layout(problem, plan, world);
@@ -318,8 +321,8 @@ int stages_that_fit(const Problem& problem, Plan plan, int world) {
   return static_cast<int>(std::clamp<std::int64_t>(left / without_ring.stage_bytes, 0, kernels::max_stages));
 }
 
-/// The operand ring. Two k-blocks only as far as they are possible: whoever widens the tiles of a complete plan need
-/// not think of them. Nor do they push stages out that were asked for.
+/// Completes the operand ring. Stages have two k-blocks only where that is possible, so that a user who widens the
+/// tiles of a complete plan need not think of them. They also do not displace stages that the user asked for.
 void complete_ring(const Problem& problem, Plan& plan, int world) {
   const bool possible = may_load_two_blocks(problem, plan, world);
   if (plan.stage_blocks == 0 && possible) {
@@ -334,7 +337,7 @@ void complete_ring(const Problem& problem, Plan& plan, int world) {
   }
 }
 
-/// Cluster tiles of the rank that has most.
+/// Largest number of cluster tiles of a rank.
 int most_cluster_tiles(const Problem& problem, const Plan& plan, int world) {
   int most = 1;
   for (int rank = 0; rank < world; ++rank) {
@@ -343,7 +346,7 @@ int most_cluster_tiles(const Problem& problem, const Plan& plan, int world) {
   return most;
 }
 
-/// CTAs, and what each does with its shared memory.
+/// Completes the number of CTAs and the use of their shared memory.
 void complete_occupancy(const Problem& problem, Plan& plan, int world, int multiprocessors, int most_tiles) {
   const int cluster = plan.cluster_rows * plan.cluster_columns;
   if (plan.issuers == 0) {
@@ -359,9 +362,9 @@ void complete_occupancy(const Problem& problem, Plan& plan, int world, int multi
   complete_ring(problem, plan, world);
 }
 
-/// A second warp pushes where rows come late: with many waves they come early enough. It is the one that stores results
-/// later, so they must have a place until the push is over: with less staging, 4096 x 4096 x 8192 on two ranks took 219
-/// us, although its push lasts a little less than a main loop, and 1.26 of the GEMM alone.
+/// Lets a second warp push where rows would come late; with many waves they come early enough. That warp also stores
+/// results later, so staging must hold them until the push is over: with less staging, 4096 x 4096 x 8192 on two ranks
+/// took 219 us, 1.26 of the GEMM alone, although its push lasts a little less than a main loop.
 void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles) {
   if (plan.push_warps != 0) {
     return;
@@ -377,7 +380,7 @@ void complete_push(const Problem& problem, Plan& plan, int world, int most_tiles
 Plan complete_plan(const Problem& problem, Plan plan, int world, int multiprocessors) {
   fields::check(plan_fields(), plan, "plan");
   if (plan.staging_chunks == 0) {
-    // A whole tile: a warpgroup then never waits for a store while it has something to multiply.
+    // Staging of a whole tile: a warpgroup then never waits for a store while it has something to multiply.
     plan.staging_chunks = plan.tile_columns / kernels::chunk_columns;
   }
   check_tiling(problem, plan);

@@ -116,7 +116,7 @@ void check_problem(const Problem& problem, int world) {
 
 std::string statement(const Problem& problem, const Plan& plan) {
   std::string text = operation_name(problem.operation);
-  // A name beside each value: with one long format a value without a place would go unnoticed.
+  // Each value has its name beside it: with one long format a value without a placeholder would go unnoticed.
   const auto state = [&text](const char* name, const auto& value) { text += fmt::format(" {}={}", name, value); };
   state("m", problem.m);
   state("n", problem.n);

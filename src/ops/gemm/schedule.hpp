@@ -1,8 +1,8 @@
 #pragma once
 // Which tile of a GEMM comes next. The same class runs in the kernel and in the CPU tests (design rule 3).
 //
-// The output is cut into regions: rectangles whose results have one destination. Regions are worked off in the order in
-// which they stand; the host puts them in the order that the fused operation needs (peers' rows first, local rows
+// The output is cut into regions: rectangles whose results have one destination. Regions are computed in the order in
+// which they stand. The host puts them in the order that the fused operation needs (peers' rows first, or local rows
 // first) and rotates it by rank, so that no two ranks store to the same peer at once.
 //
 //   gemm_reduce_scatter on rank 1 of 4          inside a region: groups of row clusters, rows fastest
@@ -21,7 +21,7 @@
 
 namespace xstage::schedule {
 
-/// Most regions one GEMM may have: Q, K and V for eight ranks.
+/// Upper bound of the regions of a GEMM: Q, K and V for eight ranks.
 inline constexpr int max_regions = 24;
 
 /// A rectangle of the output, tiled from its own corner, so that no tile crosses its border.
@@ -67,7 +67,7 @@ class GemmSchedule {
     clusters_ += region.row_clusters * region.column_clusters;
   }
 
-  /// Cluster tiles of all regions: valid indices of `tile` are 0 to this.
+  /// Number of cluster tiles of all regions; valid indices of `tile` are less than this.
   XSTAGE_HOST_DEVICE std::int32_t cluster_tiles() const { return clusters_; }
   XSTAGE_HOST_DEVICE std::int32_t regions() const { return regions_; }
   XSTAGE_HOST_DEVICE const GemmRegion& region(std::int32_t index) const { return region_[index]; }
@@ -81,7 +81,8 @@ class GemmSchedule {
       ++region_index;
     }
     const GemmRegion& region = region_[region_index];
-    // This comes before the first load of a launch, and each division takes 0.1 us: few, and none for the first group.
+    // This runs before the first load of a launch, and each division takes 0.1 us: there are few divisions, and none
+    // for the first group.
     const auto group_size = static_cast<std::uint32_t>(tiling_.group_rows * region.column_clusters);
     auto in_group = static_cast<std::uint32_t>(index);
     std::int32_t first_row = 0;

@@ -10,31 +10,32 @@ using kernels::most_moe_senders;
 
 namespace {
 
-/// That add or send together: four loads of each row a lane.
+/// Number of warps that add or send a row together: each lane loads it in four pieces.
 int warps_of_a_row(std::int64_t row_bytes) { return static_cast<int>((row_bytes + 2047) / 2048); }
 
 }  // namespace
 
-/// Few senders with few pieces on the way: the fabric is full all the same, and its queue delays all other loads and
-/// flags. 8192 tokens, top-8 on two H200, rows of 4 and 14 KiB: 115 and 350 us; by three senders 117 and 356, by one
-/// 126 and 351; with two pieces under way 116 and 352, in pieces of 2 KiB 118 and 357; flags for four tokens 116 and
-/// 354.
+/// Two senders with few pieces in flight: the fabric is full all the same, and its queue delays all other loads and
+/// flags. Measured with 8192 tokens, top-8 on two H200, rows of 4 and 14 KiB: 115 and 350 us; by three senders 117 and
+/// 356, by one 126 and 351; with two pieces in flight 116 and 352, in pieces of 2 KiB 118 and 357; with flags for four
+/// tokens 116 and 354.
 int dispatch_senders_by_rule(int world) { return world == 1 ? std::min(most_moe_senders, dispatch_warps) : 2; }
 
 int dispatch_copiers_by_rule(int world, int senders) {
   return world == 1 ? 0 : std::min(8, dispatch_warps - 1 - senders);
 }
 
-/// Partial sums: as many warps that send as memory and fabric keep busy alike; more of them take loads from those who
-/// add up. 8192 tokens, top-8 on two H200, rows of 14 KiB, by 3 to 8 warps in their best groups: 449, 399, 377, 385,
-/// 403 and 408 us (local twin of five: 377). One group, so that tokens are complete early: 63 us for 1024 tokens, with
-/// five groups 87. Rows of 4 KiB are short for that: 133 us by one group, 121 by two. Stores in bulk from shared
-/// memory: 404 us.
+/// For partial sums, as many sending warps as keep memory and fabric equally busy; more of them take loads from the
+/// warps that add up. Measured with 8192 tokens, top-8 on two H200, rows of 14 KiB, by 3 to 8 warps in their best
+/// groups: 449, 399, 377, 385, 403 and 408 us (local twin of five: 377). One group, so that tokens are complete early:
+/// 63 us for 1024 tokens, with five groups 87. Rows of 4 KiB are short for that: 133 us by one group, 121 by two. Bulk
+/// stores from shared memory: 404 us.
 ///
-/// Rows: one warp that sends, with small pieces and few of them on the way: what queues before the fabric delays the
-/// loads of those who add up on the same multiprocessor. 8192 tokens, top-8 on two H200, of the drain rate: rows of 14
-/// KiB 95.6%, by two warps 96.0%, in pieces of 2 KiB 94.6%; rows of 4 KiB 91.6%, by two warps 87.4%. With adders that
-/// loaded half as much at once, rows of 14 KiB in pieces of 3.5, 7 and 14 KiB: 93, 92 and 89%.
+/// For rows, one sending warp with small pieces and few of them in flight: what queues before the fabric delays the
+/// loads of the warps that add up on the same multiprocessor. Measured with 8192 tokens, top-8 on two H200, relative to
+/// the drain rate: rows of 14 KiB 95.6%, by two warps 96.0%, in pieces of 2 KiB 94.6%; rows of 4 KiB 91.6%, by two
+/// warps 87.4%. With adders that loaded half as much at once, rows of 14 KiB in pieces of 3.5, 7 and 14 KiB: 93, 92 and
+/// 89%.
 int combine_senders_by_rule(int world, Combine combine) {
   return world == 1 ? 0 : combine == Combine::partial_sums ? 5 : 1;
 }
@@ -55,7 +56,7 @@ namespace {
 
 int or_rule(int value, int rule) { return value == 0 ? rule : value; }
 
-/// The largest pieces up to that size that cut a row evenly.
+/// The largest piece, at most `most_bytes`, that divides a row evenly.
 std::int32_t even_piece(std::int32_t row_bytes, std::int32_t most_bytes) {
   constexpr std::int32_t unit = 16;
   const std::int32_t most = std::max(unit, most_bytes / unit * unit);
@@ -63,8 +64,8 @@ std::int32_t even_piece(std::int32_t row_bytes, std::int32_t most_bytes) {
   return ((row_bytes + pieces - 1) / pieces + unit - 1) / unit * unit;
 }
 
-/// Fits one of a launch's rings into shared memory beside whatever else the launch has there: a shorter ring first,
-/// then shorter pieces.
+/// Fits a ring of a launch into shared memory beside everything else that the launch has there: by a shorter ring
+/// first, then by shorter pieces.
 template <class Layout, class Launch>
 void fit_ring(MoeRing& ring, std::int32_t piece, const Launch& launch) {
   for (;;) {
@@ -84,7 +85,7 @@ moe::Combine what_crosses(const CombineLaunch& launch) {
   return launch.partial_sums != 0 ? moe::Combine::partial_sums : moe::Combine::rows;
 }
 
-/// Sums leave from registers.
+/// Plans partial sums, which are stored from registers.
 void plan_partial_sums(CombineLaunch& launch, const CombineTuning& tuning) {
   const int rule = moe::combine_sender_groups_by_rule(launch.exchange.row_bytes, launch.senders);
   launch.sender_groups = std::clamp(or_rule(tuning.sender_groups, rule), 1, std::max(1, launch.senders));
@@ -99,7 +100,7 @@ void plan_rows(CombineLaunch& launch, const CombineTuning& tuning) {
   const MoeRing asked = launch.ring;
   launch.ring_for_few = {};
   fit_ring<CombineLayout>(launch.ring, or_rule(tuning.piece_bytes, 4096), launch);
-  launch.ring_for_few = asked;  // in the memory of the other, and no more stages than fit beside its notes
+  launch.ring_for_few = asked;  // uses the memory of the other ring, with no more stages than fit beside its notes
   fit_ring<CombineLayout>(launch.ring_for_few, or_rule(tuning.piece_bytes, launch.exchange.row_bytes), launch);
 }
 
@@ -123,14 +124,14 @@ CombineTuning combine_tuning(const moe::Plan& plan) {
 void plan_dispatch(DispatchLaunch& launch, const DispatchTuning& tuning) {
   const int world = launch.exchange.call.world;
   const bool alone = world == 1;
-  const int most_senders = alone ? dispatch_warps : dispatch_warps - 2;  // a copier, and a warp that tells peers
+  const int most_senders = alone ? dispatch_warps : dispatch_warps - 2;  // one copier and one warp that signals peers
   launch.senders = std::clamp(or_rule(tuning.senders, moe::dispatch_senders_by_rule(world)), 1,
                               std::min(most_moe_senders, most_senders));
   launch.copiers = 0;
   if (!alone) {
     const int rule = moe::dispatch_copiers_by_rule(world, launch.senders);
     launch.copiers = std::clamp(or_rule(tuning.copiers, rule), 1, dispatch_warps - 1 - launch.senders);
-    // A copier's lanes keep a warp of a peer each.
+    // Each lane of a copier keeps one warp of a peer.
     launch.senders = std::min(launch.senders, 32 * launch.copiers / (world - 1));
   }
   launch.told_together = std::max(1, or_rule(tuning.told_together, 2));

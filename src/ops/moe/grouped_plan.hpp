@@ -1,6 +1,6 @@
 #pragma once
-// Tile shape, cluster, ring and order of a grouped GEMM: a rule for all of them. Pure arithmetic, so that it can be
-// tested without a GPU.
+// Tile shape, cluster, ring and order of a grouped GEMM, and the rule that chooses them. Pure arithmetic, so that it
+// can be tested without a GPU.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct GroupedShape {
   std::int32_t columns = 0;  // of one expert's weights: 2 * intermediate or hidden; a multiple of 64, gated of 128
   std::int32_t depth = 0;    // a multiple of 64
   bool gated = false;        // Linear-1
-  std::int64_t expected_rows = 0;  // of all experts together: a hint, from which speed depends and nothing else
+  std::int64_t expected_rows = 0;  // rows of all experts together: a hint that changes the speed and nothing else
 };
 
 struct GroupedPlan {
@@ -36,8 +36,8 @@ namespace grouped_detail {
 
 inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// Of a 128 x columns tile with operands from L2: a k-block, and what is between two tiles. Estimates but for 670,
-/// which the GEMM kernel takes.
+/// Time of a k-block of a 128 x columns tile with operands in L2, and time between two tiles. These are estimates,
+/// except 670, which was measured with the GEMM kernel.
 inline double block_ns(int tile_columns) { return tile_columns == 256 ? 670 : 400; }
 inline double between_tiles_ns(int tile_columns) { return tile_columns == 256 ? 1000 : 600; }
 
@@ -47,34 +47,34 @@ inline int grouped_tiles(const GroupedShape& shape, int tile_columns) {
   return static_cast<int>(grouped_detail::divide_up(shape.columns, tile_columns));
 }
 
-/// Chunks of 64 columns in which half a tile leaves.
+/// Number of 64-column chunks in which half a tile leaves.
 inline int grouped_chunks(bool gated, int tile_columns) { return tile_columns / (gated ? 2 : 1) / chunk_columns; }
 
 inline int grouped_stage_bytes(int tile_columns) { return (gemm_tile_rows + tile_columns) * gemm_tile_depth * 2; }
 
-/// Of shared memory for barriers, tiles, counts and first blocks.
+/// Bytes of shared memory for barriers, tiles, counts and first blocks.
 inline constexpr int grouped_behind_bytes = 3072;
 
 inline int grouped_shared_bytes(int tile_columns, int stages, int staging) {
   return stages * grouped_stage_bytes(tile_columns) + 2 * staging * chunk_bytes + grouped_behind_bytes;
 }
 
-/// The deepest ring beside that much staging.
+/// Number of stages of the deepest ring beside that much staging.
 inline int most_stages_beside(int tile_columns, int staging) {
   const int left = shared_memory_bytes - grouped_shared_bytes(tile_columns, 0, staging);
   return std::min(left / grouped_stage_bytes(tile_columns), most_grouped_stages);
 }
 
-/// CTAs that share operands need pairs of columns.
+/// CTAs of a cluster: 2, which share operands, only if the columns of tiles come in pairs.
 inline int grouped_cluster(const GroupedShape& shape, int tile_columns) {
   return grouped_tiles(shape, tile_columns) % 2 == 0 ? 2 : 1;
 }
 
-/// How long the slowest CTA takes if all experts have the same number of rows.
+/// Time of the slowest CTA if all experts have the same number of rows.
 inline double grouped_ns(const GroupedShape& shape, int tile_columns, int multiprocessors) {
   using grouped_detail::divide_up;
   const std::int64_t rows_each = std::max<std::int64_t>(divide_up(shape.expected_rows, shape.experts), 1);
-  // With fewer rows than experts most likely as many experts have one.
+  // With fewer rows than experts, most likely each row belongs to another expert.
   const std::int64_t with_rows = std::clamp<std::int64_t>(shape.expected_rows, 1, shape.experts);
   const std::int64_t blocks = with_rows * divide_up(rows_each, grouped_block_rows);
   const int cluster = grouped_cluster(shape, tile_columns);
@@ -96,8 +96,9 @@ inline GroupedPlan complete_grouped_plan(const GroupedShape& shape, GroupedPlan 
     plan.cluster = grouped_cluster(shape, plan.tile_columns);
   }
   if (plan.staging == 0) {
-    // For all of a tile, or less beside a ring of four stages or of as many as the caller wants: weights come from
-    // memory. Linear-2 of 16 x 512 tokens, 4096, 1536: three stages and four chunks 689 TFLOP/s, four and two 709.
+    // Staging for a whole tile, or less beside a ring of four stages, or of as many as the caller asks for, since
+    // weights come from memory. Linear-2 of 16 x 512 tokens, 4096, 1536: three stages and four chunks 689 TFLOP/s, four
+    // and two 709.
     constexpr int least_stages = 4;
     plan.staging = grouped_chunks(shape.gated, plan.tile_columns);
     while (plan.staging > 1 &&

@@ -1,4 +1,4 @@
-// Sizes are those of the worst routing: only the device knows the one that comes.
+// Sizes are those of the worst routing, since only the device knows the actual one.
 
 #include "ops/moe/heap.hpp"
 

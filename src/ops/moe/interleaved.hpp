@@ -1,19 +1,19 @@
 #pragma once
-// Tiles of an MoE layer with Linear-1 `lead` M blocks ahead of Linear-2.
+// The interleaved schedule of an MoE layer, in which Linear-1 is `lead` M blocks ahead of Linear-2.
 //
 //   lead 2, five blocks    head              steps                                       rest
 //   Linear-1 of            | 0     | 1     | 2          | 3          | 4          |
 //   Linear-2 of                            | 0          | 1          | 2          | 3       | 4       |
 //
-// A step has all tiles of Linear-1 of one block and all tiles of Linear-2 of another, mixed evenly: a tile of Linear-2,
-// whose results leave the rank, is followed by some of Linear-1, whose results stay. Where a step's mixture begins
-// changes from step to step; else a CTA that takes its tiles in turn might get nothing but Linear-2, when the CTAs are
-// a multiple of a step's tiles.
+// A step has all tiles of Linear-1 of one block and all tiles of Linear-2 of another, mixed evenly: after a tile of
+// Linear-2, whose results leave the rank, come some of Linear-1, whose results stay. The mixture begins at another
+// place in each step. Otherwise, when the number of CTAs is a multiple of a step's tiles, a CTA that takes its tiles in
+// turn might get only Linear-2.
 //
 //   4 tiles of Linear-1, 6 of Linear-2      step 0   1 2 1 2 2 1 2 1 2 2       step 1   2 1 2 2 1 2 1 2 2 1
 //
-// A ring of lead + 1 slots is enough: a tile of Linear-1 waits for Linear-2 of the step before at the latest. With
-// `ring_without_waits` in lead.hpp it does not wait at all.
+// A ring of lead + 1 slots suffices: a tile of Linear-1 then waits at most for Linear-2 of the step before. With
+// `ring_without_waits` slots (lead.hpp) it does not wait at all.
 
 #include <cstdint>
 
@@ -33,7 +33,7 @@ class Interleaved {
 
   XSTAGE_HOST_DEVICE const MoeTiling& tiling() const { return tiling_; }
   XSTAGE_HOST_DEVICE const MoeBlocks& blocks() const { return blocks_; }
-  /// Valid indices of `tile` are 0 to this.
+  /// Number of tiles; valid indices of `tile` are less than this.
   XSTAGE_HOST_DEVICE std::int32_t tiles() const { return blocks_.blocks() * tiling_.block_tiles.value(); }
 
   XSTAGE_HOST_DEVICE MoeTile tile(std::int32_t index) const {
@@ -50,14 +50,15 @@ class Interleaved {
     return mixed_tile(step, index - step * tiling_.block_tiles.value());
   }
 
-  /// Blocks whose results of Linear-1 are alive at once: the least ring.
+  /// Blocks whose results of Linear-1 are alive at once, which is the smallest ring.
   XSTAGE_HOST_DEVICE std::int32_t ring_blocks() const {
     return lead_ < blocks_.blocks() ? lead_ + 1 : blocks_.blocks();
   }
 
  private:
-  /// Tile `place` of a step. Before it come floor((place * linear2 + offset) / all) tiles of Linear-2, `offset` between
-  /// 0 and `all` where the step's mixture begins: `linear2` of `all` in the whole step, for any offset.
+  /// Tile `place` of a step. Before it come floor((place * linear2 + offset) / all) tiles of Linear-2, where `offset`,
+  /// between 0 and `all`, is the beginning of the step's mixture. The whole step has `linear2` of `all`, for any
+  /// offset.
   XSTAGE_HOST_DEVICE MoeTile mixed_tile(std::int32_t step, std::int32_t place) const {
     const std::int32_t all = tiling_.block_tiles.value();
     const std::int32_t linear2 = tiling_.linear2_tiles.value();

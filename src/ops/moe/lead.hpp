@@ -1,14 +1,14 @@
 #pragma once
-// How far ahead Linear-1 has to be in the interleaved schedule. On the host.
+// The lead that Linear-1 needs in the interleaved schedule. Host code.
 //
-// CTAs claim tiles in order, each when its last one is done; a tile of Linear-2 waits if it is claimed before the last
-// tile of Linear-1 of its block is done. The knee is the lead from which on none waits. It depends on nothing but
-// tiles, CTAs, and the durations of tiles; docs/notes/moe-schedules.md derives the bounds.
+// CTAs claim tiles in order, each when its last one is done. A tile of Linear-2 waits if it is claimed before the last
+// tile of Linear-1 of its block is done. The knee is the lead from which on no tile waits. It depends only on tiles,
+// CTAs, and the durations of tiles; docs/notes/moe-schedules.md derives the bounds.
 //
 //   necessary_lead <= lead_knee <= sufficient_lead
 //
-// The bounds are formulas. The knee lies where the formulas cannot see, in how starts of tiles of unequal duration fall
-// between each other: it is found by going through the claims.
+// The bounds are formulas. The knee depends on how the starts of tiles of unequal duration interleave, which no formula
+// gives: it is found by simulating the claims.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,11 +32,11 @@ inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (val
 
 }  // namespace lead_detail
 
-/// With less, the first tile of Linear-2 waits, if there are more blocks than the lead.
+/// The first tile of Linear-2 waits with a smaller lead, if there are more blocks than the lead.
 ///
-/// Until then all tiles are of Linear-1, in rounds of all CTAs. Block 0 is complete with the round in which its last
-/// tile is; the first tile of Linear-2, behind lead * linear1 tiles and those of Linear-1 with which step 0 begins,
-/// must not be in that round.
+/// Proof: until that tile all tiles are of Linear-1, in rounds of all CTAs. Block 0 is complete with the round that
+/// contains its last tile. The first tile of Linear-2 comes behind lead * linear1 tiles and the tiles of Linear-1 with
+/// which step 0 begins, and must not be in that round.
 inline std::int32_t necessary_lead(const MoeTiling& tiling, std::int32_t ctas) {
   const std::int64_t linear1 = tiling.linear1_tiles.value();
   const std::int64_t rounds = lead_detail::divide_up(linear1, ctas);
@@ -45,10 +45,10 @@ inline std::int32_t necessary_lead(const MoeTiling& tiling, std::int32_t ctas) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(lead, 1));
 }
 
-/// With this no tile of Linear-2 waits, if there are at least twice as many blocks.
+/// No tile of Linear-2 waits with this lead, if there are at least twice as many blocks.
 ///
-/// If one waited, all claims between it and the last tile of Linear-1 of its block would begin while that tile lasts,
-/// on the other CTAs. Each of these begins there at most one tile of Linear-1, its last, and at most
+/// Proof: if one waited, all claims between it and the last tile of Linear-1 of its block would begin while that tile
+/// lasts, on the other CTAs. Each of these CTAs begins at most one tile of Linear-1 in that time, its last, and at most
 /// linear1 / linear2 tiles of Linear-2. But before the rest of the schedule lead - 1 blocks of Linear-1 lie between the
 /// two, and in the rest lead - 1 blocks of Linear-2.
 inline std::int32_t sufficient_lead(const MoeTiling& tiling, std::int32_t ctas, const MoeTileTimes& times) {
@@ -59,18 +59,19 @@ inline std::int32_t sufficient_lead(const MoeTiling& tiling, std::int32_t ctas, 
   return static_cast<std::int32_t>(1 + std::max(before_rest, in_rest));
 }
 
-/// Slots with which no tile of Linear-1 waits for one, if none of Linear-2 waits: the same argument with whole steps
-/// between the last tile of Linear-2 of a slot and the first one of Linear-1 that takes it over.
+/// Number of slots with which no tile of Linear-1 waits for one, if no tile of Linear-2 waits. The proof is the same,
+/// with whole steps between the last tile of Linear-2 of a slot and the first tile of Linear-1 that takes the slot
+/// over.
 inline std::int32_t ring_without_waits(const MoeTiling& tiling, std::int32_t ctas, const MoeTileTimes& times,
                                        std::int32_t lead) {
   const MoeDivisor& counted = times.linear1 >= times.linear2 ? tiling.block_tiles : tiling.linear2_tiles;
   return static_cast<std::int32_t>(lead + 1 + lead_detail::divide_up(ctas - 1, counted.value()));
 }
 
-/// Whether no tile of Linear-2 waits, if CTAs draw `blocks` blocks with this lead.
+/// Whether no tile of Linear-2 waits if CTAs draw the tiles of `blocks` blocks with this lead.
 inline bool linear2_never_waits(const MoeTiling& tiling, std::int32_t ctas, const MoeTileTimes& times,
                                 std::int32_t lead, std::int32_t blocks) {
-  // Who works for which expert changes no time: one expert has all blocks.
+  // The assignment to experts changes no time, so one expert has all blocks.
   const std::int32_t tokens = blocks * tiling.block_rows;
   const std::int32_t first_block[] = {0, blocks};
   MoeBlocks one_expert{};
@@ -98,8 +99,8 @@ inline bool linear2_never_waits(const MoeTiling& tiling, std::int32_t ctas, cons
   return true;
 }
 
-/// The smallest lead from which on no tile of Linear-2 waits. Fewer `blocks` than twice the sufficient lead count as so
-/// many.
+/// The smallest lead from which on no tile of Linear-2 waits. A number of `blocks` below twice the sufficient lead
+/// counts as that number.
 inline std::int32_t lead_knee(const MoeTiling& tiling, std::int32_t ctas, const MoeTileTimes& times,
                               std::int32_t blocks) {
   std::int32_t lead = sufficient_lead(tiling, ctas, times);

@@ -2,8 +2,8 @@
 // The order of the tiles of one linear layer of a rank's local experts: of Linear-1 or Linear-2 as a kernel of its own.
 // The same code runs in the kernel and in the CPU tests (design rule 3).
 //
-// CTAs come alone or in clusters of two. What the two tiles of a cluster have in common, each CTA loads half of and
-// sends to both:
+// CTAs work alone or in clusters of two. Of the operands that the two tiles of a cluster share, each CTA loads half and
+// sends it to both:
 //
 //   two blocks of one expert, one column: they share the weights    the last block of an expert with an odd number of
 //   +---+---+---+---+                                               blocks, two columns: they share the rows
@@ -12,11 +12,13 @@
 //   | 1 | 3 | 5 | 7 |  CTA 0                                        +---+---+---+---+
 //   | 1 | 3 | 5 | 7 |  CTA 1                                         CTA 0   1   0   1
 //
-// Either way a block takes half as many cluster tiles as it has columns, whatever the counts: the first cluster tile of
-// an expert follows from its first block. The number of columns must be even; else CTAs come alone.
+// In both cases a block takes half as many cluster tiles as it has columns, whatever the counts, so that the first
+// cluster tile of an expert follows from its first block. The number of columns must be even; otherwise CTAs work
+// alone.
 //
-// In an expert: groups of rows, rows fastest. Weights then come from memory once for all rows of a group, and the rows
-// of a group stay in L2 while its columns are worked off. An expert of one block has its columns next to each other.
+// Inside an expert, tiles come in groups of rows, with rows fastest. Weights then come from memory once for all rows of
+// a group, and the rows of a group stay in L2 while its columns are computed. The columns of an expert with one block
+// are neighbours.
 
 #include <cstdint>
 
@@ -24,18 +26,18 @@
 
 namespace xstage::schedule {
 
-/// What the host knows.
+/// The numbers that the host knows.
 struct LinearTiling {
   std::int32_t block_rows;
   std::int32_t columns;       // tiles of a block
   std::int32_t cluster;       // CTAs: 1 or 2
   std::int32_t pairs_blocks;  // 1: clusters take two blocks where they can, 0: always two columns
-  std::int32_t group;         // rows of cluster tiles that are worked off together
+  std::int32_t group;         // rows of cluster tiles that are computed together
   MoeDivisor block_tiles;     // cluster tiles of a block
   MoeDivisor pair_group;      // cluster tiles of a whole group of pairs of blocks
   MoeDivisor block_group;     // and of one of blocks
 
-  /// On the host. With two CTAs a cluster `tiles` is even. group * tiles is less than 2^16.
+  /// Called on the host. With two CTAs in a cluster `tiles` is even. group * tiles is less than 2^16.
   void start(std::int32_t rows, std::int32_t tiles, std::int32_t ctas, bool pair_blocks, std::int32_t group_rows) {
     block_rows = rows;
     columns = tiles;
@@ -48,28 +50,28 @@ struct LinearTiling {
   }
 };
 
-/// What the two CTAs of a cluster have in common.
+/// The operand that the two CTAs of a cluster share.
 enum class LinearSharing : std::int32_t { none, rows, weights };
 
 /// One tile of one CTA.
 struct LinearTile {
   std::int32_t expert;  // local
   std::int32_t block;   // of all experts
-  std::int32_t rows;    // with tokens
+  std::int32_t rows;    // rows that have tokens
   std::int32_t column;  // number of the tile in its block
   LinearSharing sharing;
 };
 
 class LinearOrder {
  public:
-  /// `tiling` must outlive this; both arrays are read with every tile.
+  /// `tiling` must outlive this object; both arrays are read for every tile.
   XSTAGE_HOST_DEVICE LinearOrder(const LinearTiling& tiling, const std::int32_t* tokens,
                                  const std::int32_t* first_block, std::int32_t experts)
       : tiling_(tiling), tokens_(tokens) {
     blocks_.start(tokens, first_block, experts);
   }
 
-  /// Valid indices of `tile` are 0 to this.
+  /// Number of cluster tiles; valid indices of `tile` are less than this.
   XSTAGE_HOST_DEVICE std::int32_t cluster_tiles() const { return blocks_.blocks() * tiling_.block_tiles.value(); }
 
   /// The tile that CTA `rank` of a cluster takes of cluster tile `index`.
@@ -104,7 +106,8 @@ class LinearOrder {
     std::int32_t column;
   };
 
-  /// Place `index` of a grid with `rows`, in groups, rows fastest. `group_tiles`: of a whole group.
+  /// Place `index` of a grid with `rows` rows, in groups, rows fastest. `group_tiles` is the number of tiles of a whole
+  /// group.
   XSTAGE_HOST_DEVICE Place place_in(std::int32_t index, std::int32_t rows, const MoeDivisor& group_tiles) const {
     const std::int32_t group = group_tiles.quotient(index);
     const std::int32_t first_row = group * tiling_.group;

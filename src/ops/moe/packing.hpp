@@ -1,5 +1,5 @@
 #pragma once
-// Where rows of Linear-1 stand in its packing: 8 rows of gate, then the same 8 of up. In an accumulator of 16 columns
+// Order of Linear-1's rows in its packing: 8 rows of gate, then the same 8 rows of up. In an accumulator of 16 columns
 // one thread then holds gate and up of the same column.
 
 #include <cstdint>

@@ -20,7 +20,7 @@ void require(bool holds, const std::string& message) {
   }
 }
 
-/// A rank alone has no peer to send to or to copy from.
+/// Requires 0, since a single rank has no peer to send to or to copy from.
 void require_none(const char* name, int value) {
   require(value == 0, fmt::format("{} is {}: it must be 0 for a rank alone", name, value));
 }
@@ -81,7 +81,7 @@ Plan make_plan(const Problem& problem, int world, int multiprocessors) {
 Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors) {
   check_problem(problem, world);
   fields::check(plan_fields(), plan, "plan");
-  // Kernels that wait for peers are resident as a whole, one CTA on a multiprocessor.
+  // Kernels that wait for peers must be resident as a whole, with one CTA on each multiprocessor.
   const int most = std::min(multiprocessors, static_cast<int>(kernels::CallPad::most_blocks));
   if (plan.issuers > multiprocessors) {
     throw InputError(fmt::format("plan: issuers is {}: it must be at most the {} multiprocessors, or 0 for the rule",

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t width_unit = 64;         // the main loop's step
 constexpr std::int64_t greatest_width = 16384;  // rows of 32 KiB: several must fit in a multiprocessor's shared memory
-// Flags of the exchange have 21 bits for the tokens of a CTA: enough for these on 9 CTAs and more.
+// Flags of the exchange have 21 bits for the tokens of a CTA, which suffices for this number on at least 9 CTAs.
 constexpr std::int64_t greatest_most_tokens = std::int64_t{1} << 24U;
 constexpr std::int64_t greatest_choices = std::int64_t{1} << 30U;  // rows are counted in 32 bits, past the end as well
 
@@ -42,7 +42,7 @@ std::string place(std::size_t index, int top_k) {
 
 void check_expert(const Problem& problem, int world, std::int32_t expert, std::size_t index) {
   const int experts = all_experts(problem, world);
-  // Not with the check: words are made for what is wrong only, there are millions of choices.
+  // Separate from the check, since text is needed only for an invalid choice, and there are millions of choices.
   if (expert < no_expert || expert >= experts) {
     throw InputError(fmt::format("{}: expert {}: it must be between 0 and {} ({} ranks of {} experts), or -1 for none",
                                  place(index, problem.top_k), expert, experts - 1, world, problem.experts_per_rank));
@@ -102,7 +102,7 @@ void check_routing(const Problem& problem, int world, std::span<const std::int32
 
 std::string statement(const Problem& problem, const Plan& plan) {
   std::string text = "moe";
-  // A name beside each value: with one long format a value without a place would go unnoticed.
+  // Each value has its name beside it: with one long format a value without a placeholder would go unnoticed.
   const auto state = [&text](const char* name, const auto& value) { text += fmt::format(" {}={}", name, value); };
   state("hidden", problem.hidden);
   state("intermediate", problem.intermediate);

@@ -1,5 +1,5 @@
 #pragma once
-// What the host knows of a mixture-of-experts layer without CUDA: rules and sizes.
+// Rules and sizes of a mixture-of-experts layer, for host code without CUDA.
 
 #include <cstdint>
 #include <string>
@@ -11,20 +11,20 @@ namespace xstage::moe {
 
 inline constexpr int most_top_k = 16;
 inline constexpr int most_experts_per_rank = 256;
-/// The rows of an expert begin at a multiple of this in the rows of all of a rank's experts: no tile of 64 or 128 rows
+/// Alignment of the first row of an expert among the rows of all of a rank's experts, so that no tile of 64 or 128 rows
 /// belongs to two of them.
 inline constexpr std::int64_t group_alignment = 128;
 
 /// Every field of a plan, in the order of its members.
 [[nodiscard]] fields::Table<Plan> plan_fields();
 
-/// The plan with everything filled in that it leaves open. Throws InputError if it breaks a rule.
+/// The plan with every field filled in that it leaves to the rule. Throws InputError if it breaks a rule.
 [[nodiscard]] Plan complete_plan(const Problem& problem, const Plan& plan, int world, int multiprocessors);
 
-/// Throws InputError unless so many CTAs of a rank can count that many tokens; virtual ranks have few.
+/// Throws InputError unless this number of CTAs can count the most tokens of a rank; virtual ranks have few CTAs.
 void check_issuers(const Problem& problem, int issuers);
 
-/// What all ranks must agree on, in words.
+/// Text of everything that all ranks must agree on.
 [[nodiscard]] std::string statement(const Problem& problem, const Plan& plan);
 
 /// Experts of all ranks together.

@@ -1,17 +1,17 @@
 #pragma once
-// The tiles of a rank's local experts, of which the schedules in expert_wave.hpp and interleaved.hpp say the
-// order. The same code runs in the kernel and in the CPU tests (design rule 3).
+// The tiles of a rank's local experts, whose order the schedules in expert_wave.hpp and interleaved.hpp define. The
+// same code runs in the kernel and in the CPU tests (design rule 3).
 //
-// The tokens of an expert are cut into M blocks; blocks are numbered through all experts, an expert without tokens has
-// none. How many there are is known only on the device, where the counts arrive; all else is known on the host.
+// The tokens of an expert are cut into M blocks. Blocks are numbered through all experts, and an expert without tokens
+// has none. Their number is known only on the device, where the counts arrive; everything else is known on the host.
 //
 //                 Linear-1: 2 * intermediate     Linear-2: hidden
 //   expert 0    block 0  | 0 | 1 | 2 | 3 |      | 0 | 1 | 2 | 3 | 4 | 5 |    a tile of Linear-2 needs all tiles of
 //               block 1  | 0 | 1 | 2 | 3 |  ->  | 0 | 1 | 2 | 3 | 4 | 5 |    Linear-1 of its block
 //   expert 2    block 2  | 0 | 1 | 2 | 3 |      | 0 | 1 | 2 | 3 | 4 | 5 |
 //
-// A schedule is a claim order: index 0 to tiles() - 1 -> tile. CTAs draw indices from a counter, or take them in turn
-// (CTA, CTA + CTAs, and so on). Results of Linear-1 live in a ring with a slot for each of some blocks.
+// A schedule is a claim order: it maps index 0 to tiles() - 1 to a tile. CTAs draw indices from a counter, or take them
+// in turn (CTA, CTA + CTAs, and so on). Results of Linear-1 live in a ring, each slot of which holds one block.
 
 #include <cstdint>
 #include <numeric>
@@ -23,14 +23,14 @@ namespace xstage::schedule {
 /// Divides values below 2^31 by a number that the host knows: a multiplication and a shift.
 class MoeDivisor {
  public:
-  /// On the host. At least 1, less than 2^16.
+  /// Called on the host, with a value of at least 1 and less than 2^16.
   void start(std::int32_t value) {
     value_ = static_cast<std::uint32_t>(value);
     shift_ = 31;
     while ((std::uint64_t{1} << (shift_ - 31)) < value_) {
       ++shift_;
     }
-    // Too large by less than 2^(shift - 31), so that no quotient is.
+    // The factor is too large by less than 2^(shift - 31), which makes no quotient too large.
     factor_ = static_cast<std::uint32_t>(((std::uint64_t{1} << shift_) + value_ - 1) / value_);
   }
 
@@ -45,7 +45,7 @@ class MoeDivisor {
   std::uint32_t shift_;
 };
 
-/// What the host knows of the tiles.
+/// The numbers of the tiles that the host knows.
 struct MoeTiling {
   std::int32_t block_rows;
   MoeDivisor linear1_tiles;  // of a block
@@ -59,7 +59,7 @@ struct MoeTiling {
     linear1_tiles.start(linear1);
     linear2_tiles.start(linear2);
     block_tiles.start(linear1 + linear2);
-    // The golden ratio spreads any number of consecutive steps evenly; without a common divisor all offsets occur.
+    // The golden ratio spreads any number of consecutive steps evenly. Without a common divisor all offsets occur.
     step_offset = (block_tiles.value() * 618 + 500) / 1000;
     while (step_offset > 1 && std::gcd(block_tiles.value(), step_offset) > 1) {
       --step_offset;
@@ -83,18 +83,18 @@ XSTAGE_HOST_DEVICE inline std::int32_t moe_blocks(std::int32_t tokens, std::int3
   return (tokens + block_rows - 1) / block_rows;
 }
 
-/// Blocks that `tokens` make at most, however `experts` share them.
+/// Largest number of blocks of `tokens` tokens, for any distribution over `experts`.
 XSTAGE_HOST_DEVICE inline std::int32_t most_moe_blocks(std::int32_t tokens, std::int32_t experts,
                                                        std::int32_t block_rows) {
-  const std::int32_t begun = tokens < experts ? tokens : experts;  // each by one token
+  const std::int32_t begun = tokens < experts ? tokens : experts;  // begun by one token each
   return begun + (tokens - begun) / block_rows;
 }
 
-/// What only the device knows: sums of the counts, made once a launch.
+/// The numbers that only the device knows: sums of the counts, made once in a launch.
 class MoeBlocks {
  public:
-  /// For one thread; a kernel had better let a warp add up moe_blocks, to the same result.
-  /// first_block[e] is filled with the blocks of the experts before e, e up to and with `experts`.
+  /// For one thread. A kernel should let a warp add up moe_blocks instead, which gives the same result. first_block[e]
+  /// becomes the number of blocks of the experts before e, for e up to and including `experts`.
   XSTAGE_HOST_DEVICE static void sum(const std::int32_t* tokens, std::int32_t experts, std::int32_t block_rows,
                                      std::int32_t* first_block) {
     first_block[0] = 0;
@@ -103,7 +103,7 @@ class MoeBlocks {
     }
   }
 
-  /// Both arrays are read with every tile: in shared memory, if they can be.
+  /// Both arrays are read for every tile, and should lie in shared memory if possible.
   XSTAGE_HOST_DEVICE void start(const std::int32_t* tokens, const std::int32_t* first_block, std::int32_t experts) {
     tokens_ = tokens;
     first_block_ = first_block;
@@ -114,7 +114,7 @@ class MoeBlocks {
   XSTAGE_HOST_DEVICE std::int32_t blocks() const { return first_block_[experts_]; }
   XSTAGE_HOST_DEVICE std::int32_t first_block(std::int32_t expert) const { return first_block_[expert]; }
 
-  /// The expert of a block, by halves: one load for each bit of the number of experts.
+  /// The expert of a block, by bisection: one load for each bit of the number of experts.
   XSTAGE_HOST_DEVICE std::int32_t expert_of(std::int32_t block) const {
     std::int32_t low = 0;
     std::int32_t count = experts_;

@@ -21,7 +21,7 @@ void launch(const ClockParameters& parameters, int device, cudaStream_t stream) 
   cuda::check(launch_clock_exchange(parameters, stream), fmt::format("comparing the clock of GPU {}", device));
 }
 
-/// Pairs what the two ends noted.
+/// Pairs the times that the two ends recorded.
 std::vector<ClockExchange> exchanges_of(const ClockLog& leader, const ClockLog& follower) {
   std::vector<ClockExchange> exchanges;
   for (std::uint32_t index = 0; index < clock_exchanges; ++index) {
@@ -49,7 +49,7 @@ ClockAlignment::~ClockAlignment() {
     try {
       ranks_[rank]->release(inboxes_[rank]);
     } catch (const std::exception&) {
-      // Ranks that are out of step have been told so elsewhere; a destructor must not throw.
+      // Ranks that are out of step have already got an error elsewhere, and a destructor must not throw.
     }
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Clocks of all ranks against that of rank 0.
+// Compares the clocks of all ranks with that of rank 0.
 
 #include <cstdint>
 #include <map>
@@ -14,13 +14,13 @@ namespace xstage::trace {
 
 class ClockAlignment {
  public:
-  /// Collective over `ranks`: takes one word of the heap on each.
+  /// Collective over `ranks`. Allocates one word of the heap on each.
   explicit ClockAlignment(std::vector<HeapRank*> ranks);
   ClockAlignment(const ClockAlignment&) = delete;
   ClockAlignment& operator=(const ClockAlignment&) = delete;
   ~ClockAlignment();
 
-  /// [rank]. Ranks on the same GPU share its clock, so virtual ranks have offset 0. The GPUs must be idle.
+  /// Clocks as [rank]. Ranks on the same GPU share its clock, so virtual ranks have offset 0. The GPUs must be idle.
   [[nodiscard]] std::vector<RankClock> measure();
 
  private:
@@ -31,7 +31,7 @@ class ClockAlignment {
   std::vector<SymmetricBuffer> inboxes_;    // [rank]; all the same offset
   std::map<int, cuda::DeviceBuffer> logs_;  // by device
   std::map<int, cuda::Stream> streams_;     // by device
-  std::uint32_t messages_ = 0;              // sent so far
+  std::uint32_t messages_ = 0;              // messages sent so far
 };
 
 }  // namespace xstage::trace

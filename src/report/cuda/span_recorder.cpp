@@ -1,4 +1,4 @@
-// The span buffers of all ranks, and their way to the host.
+// The span buffers of all ranks, and their copies on the host.
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ class SpanRecorder::State {
     try {
       synchronise();
     } catch (const std::exception&) {
-      // Whoever asks the GPU next is told; a destructor must not throw.
+      // The next query of the GPU reports the error; a destructor must not throw.
     }
   }
 

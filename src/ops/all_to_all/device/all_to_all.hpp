@@ -11,11 +11,11 @@ namespace xstage::kernels {
 /// for this one, and loading may wait for the device.
 void load_all_to_all();
 
-/// Enqueues on the current device, with the CTAs of its schedule. Throws DeviceError.
+/// Enqueues the kernel on the current device, with the CTAs of its schedule. Throws DeviceError.
 void launch_all_to_all(const AllToAllLaunch& launch, cudaStream_t stream);
 
-/// All virtual ranks of the current device in one cooperative launch; `launches` lie in its memory, `first` is the
-/// host's copy of the first of them, and all have as many CTAs and stages.
+/// Launches all virtual ranks of the current device as one cooperative kernel. `launches` lie in device memory, `first`
+/// is the host's copy of the first of them, and all have the same number of CTAs and stages.
 void launch_virtual_all_to_all(const AllToAllLaunch* launches, const AllToAllLaunch& first, int ranks,
                                cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// AllToAll: one rank's handle. Owns what lies in the symmetric heap, knows where peers' results are, launches.
+// AllToAll, one rank's handle: it owns the buffers in the symmetric heap, knows where peers' results lie, and launches.
 
 #include <cuda_runtime_api.h>
 
@@ -35,7 +35,7 @@ class AllToAll::State {
   State& operator=(const State&) = delete;
   ~State() = default;
 
-  /// Parameters for these operands. Of virtual ranks, which share the multiprocessors, each has fewer CTAs.
+  /// Parameters for these operands. Virtual ranks share the multiprocessors, so that each has fewer CTAs.
   const AllToAllLaunch& prepare(const Operands& operands, int blocks) {
     kernels::check_operand("input", operands.input);
     call_.prepare(blocks);
@@ -70,7 +70,7 @@ class AllToAll::State {
     return problem;
   }
 
-  /// Before anything is allocated: a rank that differs stays where it was.
+  /// Called before anything is allocated, so that a rank that differs has not changed.
   static all_to_all::Plan agreed(const all_to_all::Problem& problem, const all_to_all::Plan& plan, HeapRank& heap) {
     const all_to_all::Plan complete =
         all_to_all::complete_plan(problem, plan, heap.world(), kernels::multiprocessors(heap.device()));
@@ -135,7 +135,7 @@ void AllToAll::launch_together(std::span<AllToAll* const> ranks, std::span<const
   State& first = *ranks[0]->state_;
   const int device = first.heap().device();
   const cuda::CurrentDevice current(device);
-  // All ranks share the multiprocessors: each gets its part.
+  // All virtual ranks share the multiprocessors, and each gets an equal part.
   const int blocks = std::min(kernels::multiprocessors(device) / static_cast<int>(ranks.size()), first.plan().issuers);
   std::vector<AllToAllLaunch> launches;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

@@ -7,7 +7,7 @@
 
 namespace xstage::kernels {
 
-/// One rank's heads in the result of a rank.
+/// The heads of one rank in the result of another.
 struct ChunkTarget {
   void* address;  // first row, first of these heads
   std::int64_t sequences;
@@ -17,8 +17,9 @@ struct ChunkTarget {
   int head_dim;            // of 2-byte elements
 };
 
-/// Seen as [sequences, rows, heads, head_dim], in boxes of some rows of some heads. Stores beyond the rows or the heads
-/// are clipped. A target without rows gives a map of one row that nothing may use.
+/// Map that shows the target as [sequences, rows, heads, head_dim], in boxes of some rows of some heads. Stores beyond
+/// the rows or the heads are clipped. For a target without rows the map is valid and has one row, which must not be
+/// accessed.
 [[nodiscard]] CUtensorMap chunk_map(const ChunkTarget& target, int box_rows, int box_heads);
 
 }  // namespace xstage::kernels

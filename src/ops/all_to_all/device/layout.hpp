@@ -1,10 +1,10 @@
 #pragma once
-// What host and kernel agree on. Knows no CUDA, and nothing that nvcc would have to read for it.
+// Constants that host and kernel share. Includes nothing, so that nvcc reads nothing else for it.
 
 namespace xstage::all_to_all {
 
 inline constexpr int most_stages = 16;  // of a CTA's ring
-/// Chunks that a CTA stores at once; while they leave, the others are loaded.
+/// Chunks of a CTA whose stores are in flight; meanwhile the other stages are loaded.
 inline constexpr int stores_under_way = 2;
 
 }  // namespace xstage::all_to_all

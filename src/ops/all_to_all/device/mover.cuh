@@ -1,10 +1,9 @@
 #pragma once
-// The one thread of a CTA that moves its chunks: loads run ahead of stores by a ring of stages.
+// The thread of a CTA that moves its chunks: loads run ahead of stores by a ring of stages.
 //
-//   input --bulk load--> stage 0 | 1 | ... --bulk store of each row, or one tensor store--> result of a peer, own
-//   result
+//   input --bulk load--> stage 0 | 1 | ... --bulk store of each row, or one tensor store--> result of a peer or own one
 //
-// In steady state two chunks leave, all others are loaded or on their way.
+// In steady state the stores of two chunks are in flight, and all other stages are loaded or being loaded.
 
 #include <cute/arch/config.hpp>
 //
@@ -18,7 +17,7 @@
 
 namespace xstage::kernels {
 
-/// A stage of the ring, and the parity of its round.
+/// Position in the ring: a stage, and the parity of its round.
 struct StagePlace {
   std::int32_t stage = 0;
   std::uint32_t parity = 0;
@@ -35,7 +34,7 @@ struct StagePlace {
 class AllToAllShared {
  public:
   using Barrier = cutlass::arch::ClusterTransactionBarrier;
-  static constexpr std::int32_t stages_offset = 128;  // what tensor stores want their source aligned to
+  static constexpr std::int32_t stages_offset = 128;  // alignment that tensor stores require of their source
   static_assert(sizeof(Barrier) * all_to_all::most_stages <= stages_offset);
 
   [[nodiscard]] __device__ static Barrier& loaded(std::int32_t stage) {
@@ -59,7 +58,7 @@ class AllToAllMover {
   __device__ AllToAllMover(const AllToAllLaunch& launch, std::int32_t block)
       : launch_(launch), block_(block), share_(launch.schedule.share(block)) {}
 
-  /// Before the kernel before this one has ended.
+  /// May run before the preceding kernel in the stream has ended.
   __device__ void prepare() const {
 #pragma unroll 1
     for (std::int32_t stage = 0; stage < launch_.stages; ++stage) {
@@ -68,11 +67,11 @@ class AllToAllMover {
     cutlass::arch::fence_barrier_init();
   }
 
-  /// Whether peers wait to hear of this CTA.
+  /// Whether peers wait for a signal of this CTA.
   [[nodiscard]] __device__ bool serves_peers() const { return block_ < launch_.schedule.tiling().peer_blocks; }
   [[nodiscard]] __device__ bool stores_to_peers() const { return share_.peer_chunks > 0; }
 
-  /// As many chunks as there are stages. Nobody need be waited for: the input is this rank's own.
+  /// Loads as many chunks as there are stages, without a wait: the input is this rank's own.
   __device__ void load_first() {
 #pragma unroll 1
     while (loaded_ < share_.chunks && loaded_ < launch_.stages) {
@@ -96,7 +95,7 @@ class AllToAllMover {
     await_bulk_stores();
   }
 
-  /// Instead of move(), after load_first(): no CTA may end with a load under way.
+  /// Called instead of move() after load_first(): waits for the loads, since no CTA may end with a load in flight.
   __device__ void drop() const {
 #pragma unroll 1
     for (std::int32_t stage = 0; stage < loaded_; ++stage) {
@@ -118,7 +117,7 @@ class AllToAllMover {
     }
   }
 
-  /// Read once: L2 is for the results.
+  /// Loads with a hint that the source is read only once, so that L2 keeps the results.
   __device__ static void load(const char* source, char* stage, std::uint32_t bytes, Shared::Barrier& loaded) {
     constexpr auto once = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
     asm volatile(

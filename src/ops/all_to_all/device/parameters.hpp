@@ -1,5 +1,5 @@
 #pragma once
-// What one launch of the all-to-all kernel knows. Plain data, copied into the launch.
+// Parameters of one launch of the all-to-all kernel. Plain data, copied into the launch.
 
 #include <cuda.h>
 
@@ -22,7 +22,7 @@ struct AllToAllLaunch {
   std::int32_t boxes;  // 1: a tensor store for each chunk, 0: a bulk store for each row
 };
 
-// Beyond it each launch becomes slower.
+// Parameters beyond this size make each launch slower.
 static_assert(sizeof(AllToAllLaunch) <= 4096);
 
 }  // namespace xstage::kernels

@@ -1,6 +1,6 @@
 #pragma once
-// `xstage bench attention`: attention, and the ways of bringing its results to the ranks that own their rows
-// (rows.hpp). Built without CUDA, run_attention_bench says so.
+// `xstage bench attention`: measures attention and the ways of moving its results to the ranks that own their rows
+// (rows.hpp). In a build without CUDA run_attention_bench throws an error that says so.
 
 #include <optional>
 #include <vector>

@@ -17,7 +17,7 @@ bool same_but_for_length(const HidingBound& one, const HidingBound& other) {
          one.head_dim == other.head_dim;
 }
 
-/// An interval that is not known (NaN) lies nowhere.
+/// An unknown interval (NaN) hides nothing.
 bool hides(const Row& row) {
   const std::optional<PairedRatio> ratio = ratio_of(row, "ratio");
   return ratio && ratio->high - 1 < most_residual;

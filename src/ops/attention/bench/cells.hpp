@@ -1,6 +1,6 @@
 #pragma once
-// Which attentions `xstage bench attention` measures. A cell is one shape; its variants are measured against each
-// other. Pure host code.
+// The cells of `xstage bench attention`. A cell is one shape; its variants are measured against each other. Host code
+// without CUDA.
 
 #include <cstdint>
 #include <string>
@@ -12,13 +12,14 @@
 
 namespace xstage::bench {
 
-/// Of one sequence. The destination is to_owners if there are several ranks; heads are of all of them together.
+/// An attention over one sequence. The destination is to_owners if there are several ranks; heads are summed over all
+/// ranks.
 struct AttentionCell {
   attention::Problem problem;
   int ranks = 1;
 };
 
-/// A shape as the command line states it. 0 in kv_heads: as many as heads.
+/// A shape as the command line states it. kv_heads 0 means as many as heads.
 struct AttentionShape {
   std::int64_t sequence = 0;
   int heads = 0;  // of all ranks
@@ -43,13 +44,13 @@ struct AttentionShapeChoice {
 /// InputError for anything else.
 [[nodiscard]] AttentionShapeChoice parse_attention_shapes(std::string_view text);
 
-/// Cells of these shapes on so many ranks, none twice. InputError if a shape breaks a rule.
+/// Cells of these shapes on `ranks` ranks, without duplicates. InputError if a shape breaks a rule.
 [[nodiscard]] std::vector<AttentionCell> make_attention_cells(const AttentionShapeChoice& shapes, int ranks);
 
-/// What each rank computes if nothing is communicated: its own heads.
+/// The problem that each rank computes without communication: its own heads.
 [[nodiscard]] attention::Problem problem_of_rank(const AttentionCell& cell);
 
-/// What moves the results of that to the owners of their rows.
+/// The all-to-all that moves these results to the owners of their rows.
 [[nodiscard]] all_to_all::Problem exchange_of(const AttentionCell& cell);
 
 /// Floating-point operations of one rank; causal ones counted by half.

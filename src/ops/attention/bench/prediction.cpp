@@ -11,8 +11,8 @@ namespace xstage::bench {
 
 namespace {
 
-/// Rate of the whole GPU in main loops such as those of this row, from its time: the prediction of an attention without
-/// communication, main loops + launch, solved for the rate. None if the launch is all there is.
+/// Rate of the whole GPU in main loops such as those of this row, derived from its time: the prediction of an attention
+/// without communication (main loops + launch) is solved for the rate. Empty if the launch takes all of the time.
 std::optional<double> main_loop_tflops(const AttentionCell& cell, const attention::Plan& plan, const Row& alone,
                                        const PredictionBasis& basis) {
   constexpr double one_tflops = 1;
@@ -25,8 +25,8 @@ std::optional<double> main_loop_tflops(const AttentionCell& cell, const attentio
   return (audit.predicted_us - audit.launch_us) / main_loops_us;
 }
 
-/// M_ub*, with V and R of this audit. T_iss0 is 0: it is the store warp that issues. None of causal tiles, whose main
-/// loops differ, and where nothing goes to peers.
+/// M_ub* with V and R of this audit. T_iss0 is 0, since the store warp issues and not the warpgroup. Empty for causal
+/// tiles, whose main loops differ, and where nothing goes to peers.
 std::optional<double> shortest_hidden_keys(const attention::Problem& problem, const PlanAudit& audit) {
   if (problem.causal || audit.remote_bytes <= 0) {
     return std::nullopt;

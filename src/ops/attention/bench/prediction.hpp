@@ -1,5 +1,5 @@
 #pragma once
-// What the model of a platform expects of attention fused with its all-to-all, beside what was measured.
+// The model's prediction for attention fused with its all-to-all, for comparison with measurements.
 
 #include <optional>
 #include <vector>
@@ -23,10 +23,10 @@ struct AttentionPrediction {
   std::optional<double> shortest_hidden_keys;
 };
 
-/// Of the row `fused`, by attention::audit_plan at the rate of the cell's row `attention`: computing is measured,
-/// communicating is predicted. It is filled in (`predicted_us`, `prediction`) and returned. `alone`, `fused`: the plans
-/// of these rows. None where the cell has no row `attention`, or one of hardly more than a launch. `check_basis` says
-/// before the measurement whether the platform knows enough.
+/// Prediction for the row `fused`, by attention::audit_plan at the rate of the cell's row `attention`: computing is
+/// measured, communicating is predicted. It is written into the row (`predicted_us`, `prediction`) and returned.
+/// `alone` and `fused` are the plans of these rows. Empty if the cell has no row `attention`, or one that takes hardly
+/// longer than a launch. `check_basis` says before the measurement whether the platform knows enough.
 std::optional<AttentionPrediction> add_prediction(const AttentionCell& cell, const attention::Plan& alone,
                                                   const attention::Plan& fused, std::vector<Row>& rows_of_cell,
                                                   const PredictionBasis& basis);

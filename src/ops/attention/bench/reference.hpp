@@ -1,6 +1,6 @@
 #pragma once
 // What an element of an attention's result must be, in double, and where it must lie: a second statement of both,
-// independent of the one that the kernel is launched with. Pure host code.
+// independent of the layout that the kernel is launched with. Host code without CUDA.
 
 #include <cstdint>
 #include <span>
@@ -24,7 +24,7 @@ struct ReferenceRow {
 [[nodiscard]] ReferenceRow attend(std::span<const float> query, std::span<const float> keys,
                                   std::span<const float> values);
 
-/// The first so many keys are those that a row sees.
+/// Number of keys, from the first on, to which a row attends.
 [[nodiscard]] std::int64_t keys_seen(const AttentionCell& cell, std::int64_t row);
 
 /// Head of keys and values of a rank that serves one of its query heads.
@@ -44,7 +44,8 @@ struct ResultPlace {
 /// Rows that a rank owns.
 [[nodiscard]] std::int64_t own_rows(const AttentionCell& cell, int rank);
 
-/// Rows to look at, rising: a random sample, the first and the last, and those on both sides of every change of owner.
+/// Ascending row numbers to verify: a random sample, the first and the last row, and the rows on both sides of every
+/// change of owner.
 [[nodiscard]] std::vector<std::int64_t> sampled_rows(const AttentionCell& cell, std::size_t count, std::uint64_t seed);
 
 /// The largest error of a result row, in roundings of bf16: error_in_roundings with the spread of each element.

@@ -106,7 +106,7 @@ std::optional<PairedRatio> hiding_ratio(const Times& attention, const Times& ser
 
 namespace {
 
-/// Of a row whose results have gone to the owners of their rows.
+/// Adds comparisons to a row whose results have gone to the owners of their rows.
 void add_comparisons(Row& row, const std::vector<Row>& rows_of_cell) {
   const Row* attention = find_variant(rows_of_cell, plain);
   const Row* exchange = find_variant(rows_of_cell, "all_to_all");

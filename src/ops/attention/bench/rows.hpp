@@ -1,5 +1,5 @@
 #pragma once
-// The variants of `xstage bench attention`, its rows before they are measured, and what they say of each other.
+// The variants of `xstage bench attention`, its rows before they are measured, and the figures that compare them.
 //
 //   variant      each rank computes     communication
 //   attention    its heads              none: results stay in its own memory
@@ -40,7 +40,7 @@ inline constexpr AttentionVariant attention_variants[] = {
     {{"serial", true}, true, true},
     {{"fused", true}, true, false, attention::Destination::to_owners, Completion::arrived, true},
     {{"fused_sent", true, false}, true, false, attention::Destination::to_owners, Completion::sent},
-    // Leaves results where nobody wants them.
+    // Stores results into scratch memory.
     {{"local_twin", true}, true, false, attention::Destination::twin, Completion::arrived, true, false}};
 
 /// Why a run of these variants records nothing that is asked for; empty if it does. A trace is of `fused`.
@@ -53,9 +53,9 @@ inline constexpr AttentionVariant attention_variants[] = {
 [[nodiscard]] CellHead head_of(const AttentionCell& cell, const std::vector<AttentionVariant>& variants,
                                int multiprocessors, const std::optional<AttentionPlanOverrides>& plan);
 
-/// How much of the communication's time is hidden: 1 - (fused - attention) / (serial - attention), of each round, their
-/// median with its 95% interval. Empty where the communication's time cannot be told from none: some median of serial -
-/// attention in the 95% interval (in too few rounds for one: of any round) is not above zero.
+/// The hidden part of the communication's time: 1 - (fused - attention) / (serial - attention) of each round, as median
+/// with its 95% interval. Empty where the communication's time does not differ from zero: the 95% interval of the
+/// median of serial - attention (with too few rounds for one: any round) contains a value that is not above zero.
 [[nodiscard]] std::optional<PairedRatio> hiding_ratio(const Times& attention, const Times& serial, const Times& fused);
 
 /// Rates, and what compares the rows with each other, as far as the cell has the variants: `ratio` to `attention`; of

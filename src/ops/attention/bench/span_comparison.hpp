@@ -1,5 +1,5 @@
 #pragma once
-// Recorded spans of a cell against each other and against the model.
+// Compares recorded spans of a cell with each other and with the model.
 
 #include <optional>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace xstage::bench {
 
-/// Into the spans of `fused`: its staging and storing against those of `local_twin`.
+/// Adds to the spans of `fused` how its staging and storing compare with those of `local_twin`.
 void add_twin_comparison(AttentionSpans& fused, const AttentionSpans& twin);
 
-/// Into the spans of `fused`, if it recorded a wave: what xstage::audit says of that, stored on this path. Throws
-/// InputError if the wave is not one that the platform can be asked about.
+/// Adds to the spans of `fused`, if it recorded a wave, the verdict of xstage::audit for that wave on this store path.
+/// Throws InputError if the platform cannot be asked about such a wave.
 void add_verdict(AttentionSpans& fused, StorePath path, const PredictionBasis& basis);
 
 /// What a row's spans say, beside the prediction if there is one, in one line.

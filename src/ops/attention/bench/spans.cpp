@@ -20,10 +20,10 @@ using trace::Span;
 
 constexpr double element_bytes = 2;
 
-/// A warpgroup multiplies and stages.
+/// A warpgroup records two spans for a tile: it multiplies and stages.
 constexpr int most_spans_of_a_tile = 2;
 
-/// CTAs that draw their tiles may have more of them than others, if those are long ones.
+/// Factor by which one CTA may draw more tiles than the mean, if other CTAs have long ones.
 constexpr int uneven_draws = 4;
 
 // ---- durations
@@ -92,7 +92,7 @@ struct RankWave {
   std::set<int> blocks;  // CTAs that store
 };
 
-/// By what was staged: of a tile that several CTAs share that is done by one of them.
+/// The wave is found by what was staged, since only one of the CTAs that share a tile stages it.
 RankWave largest_wave(const std::vector<TileSpan>& spans) {
   std::map<std::pair<int, std::int64_t>, RankWave> waves;  // by rank and number
   for (const TileSpan& of_tile : spans) {
@@ -112,7 +112,7 @@ RankWave largest_wave(const std::vector<TileSpan>& spans) {
   return largest;
 }
 
-/// CTAs of the rank with a store to a peer under way, where they are most.
+/// Largest number of the rank's CTAs with a store to a peer in flight at one moment.
 int most_at_once(const std::vector<TileSpan>& spans, int rank) {
   std::vector<std::tuple<std::int64_t, int, int>> events;  // when, one more or less, CTA; ends before beginnings
   for (const TileSpan& of_tile : spans) {
@@ -122,11 +122,11 @@ int most_at_once(const std::vector<TileSpan>& spans, int rank) {
     }
   }
   std::sort(events.begin(), events.end());
-  std::map<int, int> under_way;  // by CTA: up to two
+  std::map<int, int> in_flight;  // by CTA: number of its stores, up to two
   int storing = 0;
   int most = 0;
   for (const auto& [when_ns, change, block] : events) {
-    int& stores = under_way[block];
+    int& stores = in_flight[block];
     storing -= stores > 0 ? 1 : 0;
     stores += change;
     storing += stores > 0 ? 1 : 0;
@@ -160,8 +160,9 @@ int spans_of_a_role(const attention::Problem& problem, const attention::Plan& pl
 }
 
 trace::Trace last_call(trace::Trace trace) {
-  // What each CTA recorded first is its first main loop: of the last call unless it had nothing to do in it. All begin
-  // together, and none is so short that it ends before the others have begun; but all earlier calls do.
+  // The first span of each CTA is its first main loop, of the last call unless the CTA had nothing to do in it. In the
+  // last call all first main loops begin together, and none ends before the others have begun; those of earlier calls
+  // end before.
   std::map<int, std::int64_t> begun_ns;  // by rank
   std::set<std::tuple<int, int, int>> tracks;
   for (const Span& span : trace.spans) {

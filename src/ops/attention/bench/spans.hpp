@@ -1,6 +1,6 @@
 #pragma once
-// What an instrumented call of an attention recorded, summed up for its row and beside what the model expects. Pure
-// host code.
+// Sums up what an instrumented call of an attention recorded, for its row and for comparison with the model. Host code
+// without CUDA.
 
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@ namespace xstage::bench {
 struct PeerWave {
   double bytes = 0;              // V
   int producers = 0;             // K: CTAs that store to a peer after that tile
-  int coincident_producers = 0;  // K_act: most of them whose stores were under way at one moment of the call
+  int coincident_producers = 0;  // K_act: largest number of them whose stores were in flight at one moment of the call
   double gap_us = 0;             // G: median main loop, of whole tiles if there are any
 };
 
@@ -30,9 +30,9 @@ struct PeerWaveVerdict {
   double aligned_stall_us = 0;
 };
 
-/// Kinds without spans are absent. What is staged and stored at once are 64 rows of one head; they are *for peers* if
-/// one of them belongs to a peer, or, of a local twin, if that would be so in the fused call. Two of the three
-/// warpgroups of a CTA are recorded; where bytes are counted the third does what the second does.
+/// Kinds without spans are absent. One span of staging or storing covers 64 rows of one head. It counts as *for peers*
+/// if one of these rows belongs to a peer (in a local twin: would belong to a peer in the fused call). Two of a CTA's
+/// three warpgroups are recorded; where bytes are counted, the third one counts like the second.
 struct AttentionSpans {
   double call_us = 0;                       // one instrumented call: what the instrument costs, beside the timed ones
   std::optional<SpanTimes> main_loop;       // all keys of a whole tile
@@ -53,15 +53,15 @@ struct AttentionSpans {
   std::optional<PeerWaveVerdict> verdict;
 };
 
-/// Room that each role of each CTA needs for one call. The plan is a handle's: nothing is left to the rule.
+/// Number of spans that each role of each CTA needs for one call. The plan is complete.
 [[nodiscard]] int spans_of_a_role(const attention::Problem& problem, const attention::Plan& plan, int world);
 
-/// Without the spans of earlier calls, which a call does not overwrite where a CTA records less than in the one before
-/// it: tiles are drawn, and who finishes the last part of a shared one is chance. `trace.spans` as they were read.
+/// Removes the spans of earlier calls from a trace as it was read. A call does not overwrite them where a CTA records
+/// less than in the call before: tiles are drawn, and it is chance which CTA finishes the last part of a shared tile.
 [[nodiscard]] trace::Trace last_call(trace::Trace trace);
 
-/// Of one call. Throws InputError if the trace is not one of this problem and plan. What needs other rows or a platform
-/// stays empty, and `call_us` 0.
+/// Sums up the spans of one call. Throws InputError if the trace is not one of this problem and plan. Values that need
+/// other rows or a platform stay empty, and `call_us` stays 0.
 [[nodiscard]] AttentionSpans sum_up(const trace::Trace& trace, const attention::Problem& problem,
                                     const attention::Plan& plan);
 

@@ -18,7 +18,7 @@ using kernels::SpanKind;
 using schedule::AttentionShare;
 using trace::Span;
 
-/// What each CTA of a rank works off, in its order: as ops/attention/device/loader.cuh does.
+/// The tiles of each CTA of a rank in the order in which it computes them, as in ops/attention/device/loader.cuh.
 class DealtTiles {
  public:
   DealtTiles(const attention::Problem& problem, const attention::Plan& plan, int rank, int world)
@@ -53,7 +53,7 @@ class DealtTiles {
   std::vector<AttentionShare> shares_;
 };
 
-/// A tile, and how many the CTA had before it.
+/// A tile, and the number of tiles that the CTA had before it.
 struct Work {
   AttentionShare share;
   std::int64_t number = 0;

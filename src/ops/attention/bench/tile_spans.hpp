@@ -1,6 +1,6 @@
 #pragma once
-// Which tile each span of an attention belongs to. A span says its head only; but unless they draw them, CTAs are dealt
-// their tiles, so that the n-th main loop of a CTA is that of its n-th tile.
+// Finds the tile to which each span of an attention belongs. A span states its head only. But unless CTAs draw their
+// tiles, the n-th main loop of a CTA belongs to the n-th tile that the schedule deals to it.
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace xstage::bench {
 
-/// A span and what it is about. Rows are those of the span's warpgroup.
+/// A span with its tile. Rows are those of the span's warpgroup.
 struct TileSpan {
   trace::Span span;
   std::int64_t wave = 0;  // tiles of the CTA before this one; causal: 0

@@ -4,9 +4,9 @@
 //   scores = query x key | maximum | exponentials, first half | second half      |
 //                                                             | += first x value | += second x value | next block
 //
-// The probabilities' first half is multiplied while the second one's exponentials are computed. For the rest of the
-// time the tensor cores work for the other two warpgroups: nothing orders the three, they fall out of step by
-// themselves.
+// The first half of the probabilities is multiplied while the exponentials of the second half are computed. For the
+// rest of the time the tensor cores work for the other two warpgroups: nothing orders the three warpgroups, which fall
+// out of step by themselves.
 
 #include "ops/attention/device/part_exchange.cuh"
 #include "ops/attention/device/products.cuh"
@@ -53,18 +53,17 @@ class AttendWarpgroup {
   using Scores = float (&)[score_values];
 
   __device__ static bool leader() { return threadIdx.x % 128U == 0U; }
-  /// Two tracks for three warpgroups: the third is like the second.
+  /// A trace has two tracks for the three warpgroups; the third one behaves like the second and is not recorded.
   __device__ bool recording() const { return leader() && warpgroup_ < 2; }
 
-  /// `follows` lies in shared memory, and is known when the last values are there.
+  /// `follows` lies in shared memory and is valid when the last values have arrived.
   __device__ void attend(const schedule::AttentionShare& work, const std::uint32_t& follows) {
     const schedule::AttentionTile& tile = work.tile;
     if (recording()) {
       probe_.begin();
     }
     const std::int32_t row = tile.row + warpgroup_rows * warpgroup_;
-    // Rows before the first one or behind the last one, and blocks behind the diagonal of the last row, are nobody's
-    // work.
+    // Rows outside of the sequence, and blocks behind the causal diagonal of the last row, need no work.
     const bool rows_exist = row >= 0 && row < launch_.schedule.shape().rows;
     const std::int32_t end =
         rows_exist ? min(launch_.schedule.blocks_of_rows(row + warpgroup_rows), tile.block_end) : tile.block_begin;
@@ -93,9 +92,9 @@ class AttendWarpgroup {
     }
   }
 
-  /// A block that none of these rows sees. Its four warps must have seen that it is there before one of them releases
-  /// it: where products are computed they keep the warps together, here nothing else does, and a warp that falls two
-  /// rounds behind takes the next round for this one and waits for ever.
+  /// Skips a block to which none of these rows attends. All four warps must have seen the arrival of the block before
+  /// one of them releases it. Where products are computed they keep the warps together, but here nothing else does: a
+  /// warp that fell two rounds behind would take the parity of the next round for that of this one and wait for ever.
   __device__ void pass_over() {
     AttentionBarriers& barriers = Shared::barriers();
     barriers.key_full[key_position_.index()].wait(key_position_.parity());
@@ -117,7 +116,7 @@ class AttendWarpgroup {
     Products::fence(scores);
     release(barriers.key_empty[key_stage]);
     key_position_.advance();
-    if (last) {  // the next tile's queries come while this one's last block is worked off
+    if (last) {  // the next tile's queries are loaded while the last block of this tile is computed
       release(barriers.query_empty[warpgroup_]);
     }
     mask(scores, row, block);
@@ -140,19 +139,19 @@ class AttendWarpgroup {
     value_position_.advance();
   }
 
-  /// This warpgroup has read it; it may be loaded again.
+  /// Releases an operand that this warpgroup has read, so that it may be loaded again.
   __device__ static void release(ArrivalBarrier& barrier) {
     if (leader()) {
       barrier.arrive();
     }
   }
 
-  /// First of a thread's two rows, in its warpgroup's 64; the other is 8 further.
+  /// First of this thread's two rows among the 64 of its warpgroup; the other one is 8 further.
   __device__ static std::int32_t thread_row() {
     return static_cast<std::int32_t>(threadIdx.x % 128U / 32U * 16U + threadIdx.x % 32U / 4U);
   }
 
-  /// Keys behind the last one, and behind the causal diagonal.
+  /// Masks keys behind the last one and behind the causal diagonal.
   __device__ void mask(Scores scores, std::int32_t first_row, std::int32_t block) const {
     const schedule::AttentionShape& shape = launch_.schedule.shape();
     const std::int32_t first_key = block * attention_block_keys;
@@ -174,7 +173,8 @@ class AttendWarpgroup {
     }
   }
 
-  /// Scores of the first product are, pair by pair, fragments of the second one's operand.
+  /// Converts scores to the operand of the second product: pair by pair, accumulators of the first product are the
+  /// fragments of that operand.
   template <std::size_t First, std::size_t Pairs>
   __device__ static void pack(std::uint32_t (&probabilities)[Pairs], Scores scores) {
 #pragma unroll
@@ -190,7 +190,7 @@ class AttendWarpgroup {
     }
   }
 
-  /// Divides by the sums and stages the results; the next tile may begin while the store warp sends them.
+  /// Divides the output by the sums and stages it; the next tile may begin while the store warp sends it.
   __device__ void finish(Output output, const Slab& slab) {
     float factor[2];
 #pragma unroll
@@ -225,7 +225,7 @@ class AttendWarpgroup {
     vacant_parity_ ^= 1U;
   }
 
-  /// Staged results become visible to the copy engine; one arrival a warp.
+  /// Makes staged results visible to the TMA unit, and arrives at the barrier once for each warp.
   __device__ void hand_over(const Slab& slab) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
@@ -237,11 +237,12 @@ class AttendWarpgroup {
     }
   }
 
-  /// Into [halves][64 rows][64], 128-byte swizzle: of a row's eight 16-byte units, unit u lies at u ^ (row % 8).
+  /// Stages the output as [halves][64 rows][64] with the 128-byte swizzle: 16-byte unit u of a row lies at u ^ (row %
+  /// 8).
   __device__ void stage(Output output) const {
     const std::uint32_t lane = threadIdx.x % 32U;
-    // Lane l gives stmatrix the address of row l % 8 of matrix l / 8. Matrices: rows 0-7 and 8-15 of columns 8 b to
-    // 8 b + 7, then of columns 8 b + 8 to 8 b + 15.
+    // Lane l passes stmatrix the address of row l % 8 of matrix l / 8. The matrices are rows 0-7 and 8-15 of columns 8
+    // b to 8 b + 7, then of columns 8 b + 8 to 8 b + 15.
     const std::uint32_t row = threadIdx.x % 128U / 32U * 16U + lane % 16U;
     const std::uint32_t line = Shared::results(warpgroup_) + row * 128U;
 #pragma unroll

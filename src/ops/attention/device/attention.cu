@@ -1,4 +1,5 @@
-// The instantiations of the attention kernel, few on purpose: all else is decided at run time (design rule 10).
+// The instantiations of the attention kernel. There are few of them on purpose: everything else is decided at run time
+// (design rule 10).
 
 #include "device/launch.hpp"
 #include "ops/attention/device/attention.hpp"
@@ -20,7 +21,7 @@ struct Kernels {
 template <int HeadDim, class Element>
 Kernels choose(bool instrumented) {
   constexpr int bytes = AttentionLayout<HeadDim>::bytes;
-  // Virtual ranks are for tests: instruments are always compiled in, and off unless asked for.
+  // Virtual ranks are for tests, so their kernel always contains instruments, which are off unless asked for.
   const VirtualKernel virtual_kernel = attention_virtual_kernel<HeadDim, Element, RecordingProbe>;
   if (instrumented) {
     return {attention_kernel<HeadDim, Element, RecordingProbe>, virtual_kernel, bytes};

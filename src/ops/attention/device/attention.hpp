@@ -19,10 +19,10 @@ struct AttentionLaunchShape {
 /// already wait for this one, and loading may wait for the device.
 void load_attention(const AttentionLaunchShape& shape);
 
-/// Enqueues on the current device. Throws DeviceError.
+/// Enqueues the kernel on the current device. Throws DeviceError.
 void launch_attention(const AttentionLaunch& launch, const AttentionLaunchShape& shape, cudaStream_t stream);
 
-/// All virtual ranks of the current device in one cooperative launch; `launches` lie in its memory.
+/// Launches all virtual ranks of the current device as one cooperative kernel; `launches` lie in device memory.
 void launch_virtual_attention(const AttentionLaunch* launches, int ranks, const AttentionLaunchShape& shape,
                               cudaStream_t stream);
 

@@ -1,4 +1,5 @@
-// Attention: one rank's handle. Owns what lies in the symmetric heap, turns addresses into tensor maps, launches.
+// Attention, one rank's handle: it owns the buffers in the symmetric heap, makes tensor maps from addresses, and
+// launches.
 
 #include <cuda_runtime_api.h>
 
@@ -58,7 +59,7 @@ class Attention::State {
   State& operator=(const State&) = delete;
   ~State() = default;
 
-  /// Parameters for these operands; the maps are made anew only when an address changes.
+  /// Parameters for these operands. Tensor maps are made anew only when an address changes.
   const AttentionLaunch& prepare(const Operands& operands, int blocks, Completion completion) {
     check_operands(operands);
     call_.prepare(blocks);
@@ -140,7 +141,7 @@ class Attention::State {
     return problem;
   }
 
-  /// The first collective step: a rank that is refused has taken nothing, and may try again.
+  /// The first collective step. A rank that is refused has allocated nothing, and may try again.
   static attention::Plan agreed_plan(const attention::Problem& problem, const attention::Plan& plan, HeapRank& heap) {
     const int count = kernels::multiprocessors(heap.device());
     attention::Plan complete = attention::complete_plan(problem, plan, heap.world(), count);
@@ -172,7 +173,7 @@ class Attention::State {
     restore();
   }
 
-  /// Tiles to so many CTAs.
+  /// Deals the tiles to `blocks` CTAs.
   void deal_out(int blocks) {
     blocks_ = blocks;
     launch_.whole_tiles = launch_.schedule.tiles();
@@ -181,7 +182,8 @@ class Attention::State {
       launch_.split = split_.parameters();
       launch_.whole_tiles = schedule::whole_tiles(launch_.schedule, blocks);
     }
-    // Shares come last: unless they are all of own rows, no whole tile is the last with rows of peers.
+    // Shares of split tiles come last. Unless all of their rows are this rank's own, no whole tile may count as the
+    // last one with rows of peers.
     const std::int32_t first_own = launch_.schedule.first_own_tile();
     launch_.first_own_work = launch_.whole_tiles >= first_own ? first_own : std::numeric_limits<std::int32_t>::max();
   }
@@ -243,7 +245,7 @@ class Attention::State {
     }
   }
 
-  /// One rank alone has nobody to wait for: its projection's kernel has ended.
+  /// A single rank has no peer to wait for, and the kernel of its projection has ended.
   void set_inputs(const Operands& operands) {
     launch_.inputs = {};
     if (!operands.arrivals || !among_ranks()) {
@@ -288,7 +290,7 @@ class Attention::State {
   kernels::VirtualParameters virtual_parameters_;
   AttentionLaunch launch_{};
   Operands operands_;
-  int blocks_ = 0;  // CTAs that the tiles are dealt out to
+  int blocks_ = 0;  // CTAs to which the tiles are dealt
   bool prepared_ = false;
   bool instrumented_ = false;
 };
@@ -314,7 +316,7 @@ void Attention::launch_together(std::span<Attention* const> ranks, std::span<con
   State& first = *ranks[0]->state_;
   const int device = first.heap().device();
   const cuda::CurrentDevice current(device);
-  // All ranks share the multiprocessors.
+  // All virtual ranks share the multiprocessors.
   const int share = kernels::multiprocessors(device) / static_cast<int>(ranks.size());
   const int blocks = std::min(share, first.plan().issuers);
   std::vector<AttentionLaunch> launches;

@@ -1,5 +1,5 @@
 #pragma once
-// Tensor maps of [sequences, rows, heads, head_dim] tensors of 2-byte elements for the GPU's copy engine (TMA).
+// Tensor maps (TMA) of [sequences, rows, heads, head_dim] tensors with 2-byte elements.
 
 #include <cuda.h>
 
@@ -18,9 +18,9 @@ struct HeadTensor {
   attention::Element element;
 };
 
-/// Seen as [sequences, heads, halves of head_dim, rows, 64], in boxes of some rows of one or more halves of one head,
-/// with the 128-byte swizzle. Reads beyond the rows give zeros, stores beyond them, or before the first, are clipped. A
-/// tensor without rows gives a map of one row that nothing may use.
+/// Map that shows the tensor as [sequences, heads, halves of head_dim, rows, 64], in boxes of some rows of one or more
+/// halves of one head, with the 128-byte swizzle. Reads beyond the rows give zeros; stores beyond them, or before the
+/// first, are clipped. For a tensor without rows the map is valid and has one row, which must not be accessed.
 [[nodiscard]] CUtensorMap head_map(const HeadTensor& tensor, int box_rows, int box_halves);
 
 }  // namespace xstage::kernels

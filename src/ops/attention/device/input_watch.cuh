@@ -1,33 +1,33 @@
 #pragma once
-// Operands that a projection's all-to-all brings tile by tile (xstage/tile_arrivals.hpp). A store warp, which has
-// nothing to store yet, looks at the flags of this CTA's first tile, 32 at a time, and tells the loader how far it may
-// go; then at all others: a second tile is a main loop away.
+// Waits for operands that a projection's all-to-all stores tile by tile (xstage/tile_arrivals.hpp). A store warp, which
+// has nothing to store yet, polls the flags of this CTA's first tile, 32 at a time, and publishes to the loader how far
+// it may load. Then it polls the flags of all other tiles, which the CTA needs only one main loop later.
 //
-//   keys of the first tile   | ... | group 1 | group 0 |    worked off from the last to the first
-//   arrived_from                     <-------+---------     the block from which on they have arrived
+//   keys of the first tile   | ... | group 1 | group 0 |    loaded from the last to the first
+//   arrived_from                     <-------+---------     the first of the blocks that have arrived
 //
-// The loader itself has neither the registers nor the time: a look takes most of a microsecond, a block two.
+// The loader has neither the registers nor the time to poll: a poll takes most of a microsecond, and a block takes two.
 
 #include "fabric/call.cuh"
 #include "ops/attention/device/shared.cuh"
 
 namespace xstage::kernels {
 
-/// What the loader waits for: `block` of the first tile; behind it, everything.
+/// Waits in the loader until `block` of the first tile has arrived, or, for everything_arrived, all operands.
 template <int HeadDim>
 __device__ inline void await_input(std::int32_t block) {
   while (static_cast<std::int32_t>(load_acquire_shared(&AttentionShared<HeadDim>::barriers().arrived_from)) > block) {
   }
 }
 
-/// One warp. Helpers have 32 registers: what is asked for is worked out anew in every step.
+/// The polling role, one warp. Helpers have 32 registers a thread, so each step computes its request anew.
 template <int HeadDim>
 class InputWatch {
  public:
   __device__ InputWatch(const AttentionLaunch& launch, std::int32_t block)
       : launch_(launch), call_(launch.call, block), block_(block) {}
 
-  /// Steps: the first tile's queries; keys and values of its groups in turn; all of query, key and value.
+  /// The steps are: the first tile's queries; keys and values of its groups in turn; all of query, key and value.
   __device__ void run() {
     if (launch_.inputs.next_call == nullptr) {
       return;
@@ -37,7 +37,8 @@ class InputWatch {
     const std::int32_t groups = (last_blocks + group_blocks - 1) / group_blocks;
 #pragma unroll 1
     for (std::int32_t step = groups > 0 ? 0 : 1; step < 1 + 2 * groups + 3; ++step) {
-      const std::int32_t left = last_blocks - step / 2 * group_blocks;  // of the first tile's blocks, after this step
+      // Blocks of the first tile that are still to come after this step.
+      const std::int32_t left = last_blocks - step / 2 * group_blocks;
       await(ask(step, groups));
       if (step <= 2 * groups && step % 2 == 0) {
         publish(max(left, 0));
@@ -47,10 +48,10 @@ class InputWatch {
   }
 
  private:
-  /// 512 keys: their flags are a look of one warp.
+  /// Blocks of a group, 512 keys: one warp polls their flags at once.
   static constexpr std::int32_t group_blocks = 4;
 
-  /// Rows of part 0, 1 or 2 (query, key, value) in one column tile, or in all of them.
+  /// Rows of part 0, 1 or 2 (query, key, value) in one column of tiles, or in all columns.
   struct Request {
     std::int32_t part;
     std::int32_t begin;
@@ -73,7 +74,7 @@ class InputWatch {
             column_of(tile.key_head)};
   }
 
-  /// A tile holds whole heads.
+  /// Column of tiles that holds a head; a tile holds whole heads.
   [[nodiscard]] __device__ std::int32_t column_of(std::int32_t head) const {
     return head * HeadDim / launch_.inputs.tile_columns;
   }
@@ -92,7 +93,7 @@ class InputWatch {
 #pragma unroll 1
       for (std::int32_t index = lane(); index < flags; index += 32) {
         const std::int32_t place = first + index * stride;
-        // Where a wait is given up the loader goes on with wrong operands, so that the CTA comes to its end.
+        // If the wait gives up, the loader continues with wrong operands, so that the CTA comes to its end.
         static_cast<void>(wait_at_least(call_.waits(),
                                         {WaitSite::input_tile, source, static_cast<std::uint32_t>(place), number_},
                                         inputs.flags[request.part] + place, number_));
@@ -116,7 +117,7 @@ class InputWatch {
   const AttentionLaunch& launch_;
   const CollectiveCall call_;
   const std::int32_t block_;
-  std::uint32_t number_ = 0;  // of the projection's call
+  std::uint32_t number_ = 0;  // number of the projection's call
 };
 
 }  // namespace xstage::kernels

@@ -1,17 +1,18 @@
 #pragma once
-// The parts of an attention launch that know no CUDA: shapes of tiles, and where they lie in shared memory.
+// Constants of an attention launch that need no CUDA: the shapes of tiles, and their places in shared memory.
 //
 //   query    [warpgroup][halves][64 rows][64]   48 KiB   one for each of three multiplying warpgroups
 //   key      [halves][128 keys][64]             32 KiB   two stages
 //   value    [halves][128 keys][64]             32 KiB   two stages
 //   results  [warpgroup][halves][64 rows][64]   48 KiB   on their way out
 //
-// A half is 64 elements of head_dim, one 128-byte swizzled row: what TMA writes, WGMMA reads and stmatrix fills. Sizes
-// are those of head_dim 128. Results have a place of their own: where the query or the next tile's values go, a slow
-// store would hold up the loads.
+// A half is 64 elements of head_dim, one 128-byte swizzled row, as TMA writes, WGMMA reads and stmatrix fills it. Sizes
+// are those of head_dim 128. Results have their own memory: if they were staged over the query or over the next tile's
+// values, a slow store would delay the loads.
 //
-// Three warpgroups of 64 rows and not two: while one does its softmax the other two keep the tensor cores busy. Two
-// with blocks of 160 keys, which take turns and overlap their own two products, were 5 to 8% slower (docs/notes).
+// There are three warpgroups of 64 rows and not two: while one computes its softmax, the other two keep the tensor
+// cores busy. Two warpgroups with blocks of 160 keys, which took turns and overlapped their own two products, were 5 to
+// 8% slower (docs/notes).
 
 namespace xstage::kernels {
 
@@ -22,13 +23,14 @@ inline constexpr int attention_block_keys = 128;
 inline constexpr int attention_threads = 128 * (attend_warpgroups + 1);  // one warpgroup loads and stores
 inline constexpr int key_stages = 2;                                     // and of values
 inline constexpr int half_columns = 64;
-inline constexpr int remote_store_rows = 32;  // of one bulk store to a peer, of one half: 4 KiB
+// Rows of one bulk store to a peer; with the 64 columns of a half they are 4 KiB.
+inline constexpr int remote_store_rows = 32;
 
 template <int HeadDim>
 struct AttentionLayout {
   static constexpr int halves = HeadDim / half_columns;
 
-  // Of a thread. With head_dim 128 neither the multiplying warpgroups nor the helpers have one to spare.
+  // Registers of a thread. With head_dim 128 neither the multiplying warpgroups nor the helpers have one to spare.
   static constexpr int multiply_registers = HeadDim == 128 ? 160 : 152;
   static constexpr int helper_registers = HeadDim == 128 ? 32 : 56;
   static_assert(128 * (helper_registers + attend_warpgroups * multiply_registers) <= 65536);

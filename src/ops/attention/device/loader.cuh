@@ -1,5 +1,5 @@
 #pragma once
-// One thread fetches queries, keys and values by TMA, and tells the multiplying warpgroups which tile comes.
+// One thread loads queries, keys and values by TMA, and passes each tile to the multiplying warpgroups.
 //
 //   tile n                        | tile n + 1
 //   ... keys 0   values 1         | keys e - 1   queries, for each warpgroup   keys e - 2   values e - 1 ...
@@ -33,7 +33,8 @@ class AttentionLoader {
       const schedule::AttentionShare work = launch_.split.shares[block_ * schedule::shares_each + share];
       if (work.tile.block_end > 0) {
         load_all_but_last_values(work);
-        Shared::barriers().follows[parity_ ^ 1U] = WhatFollows::nothing_waits;  // a second share may: it is as short
+        // Also after a first share, since the second one is as short.
+        Shared::barriers().follows[parity_ ^ 1U] = WhatFollows::nothing_waits;
         load_values(work.tile, work.tile.block_begin, 1);
       }
     }
@@ -49,14 +50,14 @@ class AttentionLoader {
     return blocks_ + static_cast<std::int32_t>(atomicAdd(launch_.tickets, 1U));
   }
 
-  /// After a whole tile, if that index comes next.
+  /// What follows a whole tile if `next` is the next index.
   [[nodiscard]] __device__ std::uint32_t what_follows(std::int32_t next) const {
     const bool nothing = next >= launch_.whole_tiles && launch_.split.shares == nullptr;
     return (nothing ? WhatFollows::nothing_waits : 0U) |
            (next >= launch_.first_own_work ? WhatFollows::own_rows_only : 0U);
   }
 
-  /// The last CTA that has drawn leaves the counters as the next launch wants them.
+  /// The last CTA that draws resets the counters for the next launch.
   __device__ void leave_draw() const {
     if (launch_.tickets == nullptr) {
       return;
@@ -67,7 +68,8 @@ class AttentionLoader {
     }
   }
 
-  /// Keys come before the queries: their stage is free as soon as the scores of two blocks before are there.
+  /// Keys are loaded before the queries, because their stage is free as soon as the scores of two blocks before are
+  /// computed.
   __device__ void load_all_but_last_values(const schedule::AttentionShare& work) {
     const schedule::AttentionTile& tile = work.tile;
     load_keys(tile, tile.block_end - 1);
@@ -79,9 +81,9 @@ class AttentionLoader {
     }
   }
 
-  /// The next index is drawn as late as possible, so that who has had a short tile is the first to draw a long one: the
-  /// answer takes most of a microsecond, and warpgroups need these values after more than a block, which takes two.
-  /// They learn from the same barrier what follows. Returns the next index.
+  /// Draws the next index as late as possible, so that the CTA with the shortest tile is the first to draw a long one.
+  /// The answer takes most of a microsecond, and the warpgroups need these values only after more than one block, which
+  /// takes two microseconds. The barrier of the values also publishes what follows. Returns the next index.
   __device__ std::int32_t load_last_values(const schedule::AttentionTile& tile, std::int32_t index) {
     const std::uint32_t stage = await_value_stage(1);
     TransactionBarrier& full = Shared::barriers().value_full[stage];
@@ -93,7 +95,7 @@ class AttentionLoader {
     return next;
   }
 
-  /// Gives each warpgroup its queries and tells it of the work as soon as it has no use for those before.
+  /// Passes each warpgroup its queries and its work as soon as it has no more use for those before.
   __device__ void announce(const schedule::AttentionShare& work) {
     AttentionBarriers& barriers = Shared::barriers();
     const schedule::AttentionTile& tile = work.tile;
@@ -128,7 +130,7 @@ class AttentionLoader {
     keys_loaded_.advance();
   }
 
-  /// `ahead`: blocks of keys that have been loaded from this one on.
+  /// `ahead` is the number of key blocks that have been loaded from this one on.
   __device__ void load_values(const schedule::AttentionTile& tile, std::int32_t block, std::uint32_t ahead) {
     const std::uint32_t stage = await_value_stage(ahead);
     load_block(launch_.value, Shared::barriers().value_full[stage], Shared::value(stage), tile, block);
@@ -148,7 +150,7 @@ class AttentionLoader {
     load_box(map, barrier, destination, block * attention_block_keys, tile.key_head, tile.sequence);
   }
 
-  /// All of head_dim: coordinates in [sequences, heads, halves, rows, 64], innermost first.
+  /// Loads a box of all of head_dim. Coordinates are in [sequences, heads, halves, rows, 64], innermost first.
   __device__ static void load_box(const CUtensorMap& map, TransactionBarrier& barrier, std::uint32_t destination,
                                   std::int32_t row, std::int32_t head, std::int32_t sequence) {
     asm volatile(

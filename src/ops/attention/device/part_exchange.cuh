@@ -1,13 +1,14 @@
 #pragma once
-// A tile that several CTAs share: each leaves the output and sums of its keys in fp32, the last one adds up all parts.
-// Nobody waits for anybody. The sum is in the order of the parts, so it is the same in every run.
+// Exchange of the parts of a tile that several CTAs share. Each CTA writes the output and sums of its keys in fp32, and
+// the last one adds up all parts. No CTA waits for another. Parts are added in their order, so that every run gives the
+// same result.
 
 #include "ops/attention/device/shared.cuh"
 #include "ops/attention/device/softmax.cuh"
 
 namespace xstage::kernels {
 
-/// For the rows of one warpgroup.
+/// The exchange for the rows of one warpgroup.
 template <int HeadDim>
 class PartExchange {
  public:
@@ -17,7 +18,8 @@ class PartExchange {
 
   __device__ PartExchange(const AttentionSplit& split, int warpgroup) : split_(split), warpgroup_(warpgroup) {}
 
-  /// Leaves what this part of a split tile has found; whoever comes last takes all parts together and returns true.
+  /// Writes the results of this part of a split tile. In the CTA that finishes last it then combines all parts and
+  /// returns true.
   __device__ bool merge(Output output, Softmax& softmax, const schedule::AttentionShare& work) const {
     float4* found = found_by(work.first_slot + work.part);
 #pragma unroll
@@ -43,7 +45,7 @@ class PartExchange {
            static_cast<std::ptrdiff_t>(slot * attend_warpgroups + warpgroup_) * (values * 128) + threadIdx.x % 128U;
   }
 
-  /// How many parts of the tile are finished with this one; the same for all threads.
+  /// Number of finished parts of the tile, this one included; the same in all threads.
   __device__ std::uint32_t count_part(const schedule::AttentionShare& work) const {
     __threadfence();
     sync_warpgroup(warpgroup_);
@@ -52,7 +54,7 @@ class PartExchange {
       std::uint32_t* counter = split_.counters + work.counter * attend_warpgroups + warpgroup_;
       finished = atomicAdd(counter, 1U) + 1U;
       if (finished == static_cast<std::uint32_t>(work.parts)) {
-        atomicExch(counter, 0U);  // as the next launch wants it
+        atomicExch(counter, 0U);  // reset for the next launch
       }
       __threadfence();
     }
@@ -60,7 +62,7 @@ class PartExchange {
     return finished;
   }
 
-  /// Sums of all parts, relative to the largest of their maxima. In their order, whoever does it.
+  /// Adds up all parts, relative to the largest of their maxima, in their order, whichever CTA does it.
   __device__ void add_up(Output output, Softmax& softmax, const schedule::AttentionShare& work) const {
     constexpr std::size_t state_at = output_values / 4 * 128;
     float4 total = {-INFINITY, -INFINITY, 0.0F, 0.0F};

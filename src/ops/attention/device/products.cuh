@@ -1,11 +1,11 @@
 #pragma once
-// The two matrix products of attention, as one warpgroup issues them. Both are asynchronous: cute::warpgroup_wait ends
+// The two matrix products of attention, issued by one warpgroup. Both are asynchronous; cute::warpgroup_wait waits for
 // them.
 //
 //   scores [64, keys]      = query [64, head_dim] (shared, K-major) x key [keys, head_dim] (shared, K-major)
 //   output [64, head_dim] += probabilities [64, keys] (registers)   x value [keys, head_dim] (shared, head_dim-major)
 
-// The configuration comes first: without it the atoms below compile to a run-time assertion.
+// This header must come first: without it the atoms below compile to a run-time assertion.
 #include <cute/arch/config.hpp>
 //
 #include <cutlass/numeric_types.h>
@@ -30,8 +30,8 @@ using OutputAtom =
                                               cute::Shape<cute::_64, cute::Int<HeadDim>, cute::_16>,
                                               cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::MN>());
 
-/// Descriptor of an operand in 128-byte swizzled rows. `leading_bytes`: of an operand that is not K-major, how far it
-/// is to its next 64 rows or columns.
+/// Descriptor of an operand in 128-byte swizzled rows. `leading_bytes` is the distance to the next 64 rows or columns,
+/// for an operand that is not K-major.
 __device__ inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address, int leading_bytes) {
   cute::GmmaDescriptor descriptor;
   descriptor.bitfield.start_address_ = static_cast<std::uint16_t>(shared_address >> 4U);
@@ -50,10 +50,10 @@ struct AttentionProducts {
   static constexpr std::size_t steps = attention_block_keys / 16;  // of the second product, 16 keys each
   using Scores = float (&)[score_values];
   using Output = float (&)[output_values];
-  /// Of one step: the fragment of a 64 x 16 operand, four pairs of elements.
+  /// Pairs of elements in one step's fragment of a 64 x 16 operand.
   static constexpr std::size_t step_pairs = 4;
 
-  /// `query`: first of this warpgroup's 64 rows in shared memory.
+  /// `query` is the shared-memory address of the first of this warpgroup's 64 rows.
   __device__ static void multiply_scores(Scores scores, std::uint32_t query, std::uint32_t key) {
     const std::uint64_t query_rows = swizzled_descriptor(query, 0);
     const std::uint64_t key_rows = swizzled_descriptor(key, 0);
@@ -73,7 +73,7 @@ struct AttentionProducts {
     fence(scores);
   }
 
-  /// Steps [First, Last) of a block: probabilities of these keys only.
+  /// Multiplies the probabilities of steps [First, Last) of a block with the values of these keys.
   template <std::size_t First, std::size_t Last>
   __device__ static void multiply_output(Output output, std::uint32_t (&probabilities)[step_pairs * (Last - First)],
                                          std::uint32_t value) {
@@ -90,7 +90,7 @@ struct AttentionProducts {
     fence(output);
   }
 
-  /// The compiler must not move uses of registers over the products that still read or write them.
+  /// Keeps the compiler from moving uses of registers over products that still read or write them.
   template <class Value, std::size_t Count>
   __device__ static void fence(Value (&values)[Count]) {
 #pragma unroll

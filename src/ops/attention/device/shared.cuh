@@ -1,5 +1,5 @@
 #pragma once
-// Barriers and buffers of one CTA.
+// Barriers and buffers in the shared memory of one CTA.
 
 #include <cute/arch/config.hpp>
 //
@@ -15,7 +15,7 @@ namespace xstage::kernels {
 using TransactionBarrier = cutlass::arch::ClusterTransactionBarrier;
 using ArrivalBarrier = cutlass::arch::ClusterBarrier;
 
-/// A ring of two stages: which one comes next, and the parity of its round.
+/// Position in a ring of two stages: the next stage, and the parity of its round.
 struct StagePosition {
   std::uint32_t count = 0;
 
@@ -24,8 +24,8 @@ struct StagePosition {
   __device__ void advance() { ++count; }
 };
 
-/// The 128 threads of a multiplying warpgroup. Literal numbers: with a variable one the compiler reserves all sixteen
-/// barriers.
+/// Barrier of the 128 threads of a multiplying warpgroup. Its numbers are literals: with a variable one the compiler
+/// reserves all sixteen barriers.
 __device__ inline void sync_warpgroup(int warpgroup) {
   if (warpgroup == 0) {
     asm volatile("bar.sync 1, 128;" ::: "memory");
@@ -36,16 +36,16 @@ __device__ inline void sync_warpgroup(int warpgroup) {
   }
 }
 
-/// Below all blocks.
+/// Value of `arrived_from` when all operands have arrived; it lies below all blocks.
 inline constexpr std::int32_t everything_arrived = -1;
 
-/// What a CTA has to do after a tile, in bits.
+/// What a CTA has to do after a tile, as bits.
 struct WhatFollows {
-  static constexpr std::uint32_t nothing_waits = 1;  // whose loads its stores could hold up
-  static constexpr std::uint32_t own_rows_only = 2;  // if anything
+  static constexpr std::uint32_t nothing_waits = 1;  // no work follows whose loads the stores of this tile could delay
+  static constexpr std::uint32_t own_rows_only = 2;  // if work follows, all of its rows are this rank's own
 };
 
-/// Results of one warpgroup: 64 rows of one head.
+/// Staged results of one warpgroup: 64 rows of one head.
 struct Slab {
   std::int32_t row;  // -1: none, the warpgroup has finished
   std::int32_t head;
@@ -63,15 +63,15 @@ struct AttentionBarriers {
   ArrivalBarrier staged[attend_warpgroups];  // results lie in shared memory
   ArrivalBarrier vacant[attend_warpgroups];  // and have left it
   ArrivalBarrier stored;                     // the CTA's store warps have finished
-  // Of each warpgroup's queries, and guarded by their two barriers; block_end 0: there is none. That of one tile stays
-  // until the queries of the next one are given back, when its results have been staged.
+  // Work that belongs to each warpgroup's queries, guarded by their two barriers; block_end 0: no more work. The work
+  // of one tile stays valid until the queries of the next tile are released, after its results have been staged.
   schedule::AttentionShare work[2][attend_warpgroups];
-  std::uint32_t follows[2];      // that work: WhatFollows; known when its last values are there
+  std::uint32_t follows[2];      // WhatFollows of that work; valid when its last values have arrived
   Slab slab[attend_warpgroups];  // guarded by staged and vacant
   std::uint32_t finished_parts[attend_warpgroups];
   std::uint32_t arrived_from;              // see input_watch.cuh
   std::uint32_t epoch[attend_warpgroups];  // number of this call, as each store warp has read it
-  std::int32_t block;                      // of the rank's CTAs
+  std::int32_t block;                      // number of this CTA among those of the rank
   std::int32_t blocks;
   ProbeState probes[span_roles];
 };
@@ -98,7 +98,7 @@ class AttentionShared {
     return address(Layout::results_offset) + static_cast<std::uint32_t>(warpgroup * Layout::slab_bytes);
   }
 
-  /// One thread.
+  /// Called by one thread.
   __device__ static void initialise(std::int32_t block, std::int32_t blocks, bool awaits_input) {
     AttentionBarriers& all = barriers();
     all.block = block;

@@ -1,7 +1,7 @@
 #pragma once
-// Softmax over keys that come block by block. A thread holds parts of two rows, r and r + 8:
+// Softmax over keys that arrive block by block. A thread holds parts of two rows, r and r + 8:
 //   scores[4 * block + 2 * i + j]  is  row  16 * warp + lane / 4 + 8 * i,  key  8 * block + 2 * (lane % 4) + j
-// A row's four threads agree on its maximum in every block; its sum stays in four parts until the end.
+// The four threads of a row agree on its maximum in every block; its sum stays in four parts until the end.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -40,7 +40,7 @@ __device__ inline std::uint32_t pack_pair(float low, float high) {
   }
 }
 
-/// Values: scores of one thread.
+/// `Values` is the number of scores of one thread.
 template <std::size_t Values>
 class OnlineSoftmax {
  public:
@@ -56,17 +56,17 @@ class OnlineSoftmax {
     }
   }
 
-  /// Looks at a block's scores. `correction` is what earlier results of the two rows must be multiplied by, now that
-  /// their maximum may have grown. Skipping the multiplication where it is 1, by a vote of the warp, was slower: the
-  /// branch keeps the compiler from filling the gaps between exponentials with it.
+  /// Updates the maxima from a block's scores. `correction` is the factor by which earlier results of the two rows must
+  /// be multiplied, since their maximum may have grown. Skipping the multiplication where the factor is 1, by a vote of
+  /// the warp, was slower: the branch keeps the compiler from filling the gaps between exponentials with it.
   ///
-  /// Powers are relative to the rounded product of maximum and scale, and the correction is that of these rounded
-  /// references: it is 1 if the maximum stays, and the references of all blocks cancel.
+  /// Powers are relative to the rounded product of maximum and scale, the reference, and the correction is computed
+  /// from these rounded references: it is 1 if the maximum stays, and the references of all blocks cancel.
   __device__ void raise_maximum(Scores scores, float (&correction)[2]) {
 #pragma unroll
     for (std::size_t row = 0; row < 2; ++row) {
       const float maximum = fmaxf(maximum_[row], quad_maximum(block_maximum(scores, row)));
-      // A row that sees no key so far: any finite number keeps -inf - -inf away.
+      // A row without keys so far: any finite number avoids -inf - -inf.
       reference_[row] = maximum == -INFINITY ? 0.0F : scaled(maximum);
       correction[row] = power_of_two(scaled(maximum_[row]) - reference_[row]);
       maximum_[row] = maximum;
@@ -77,7 +77,8 @@ class OnlineSoftmax {
     }
   }
 
-  /// Scores of 8-key blocks [First, Last) become powers of two relative to the row's maximum, and enter its sum.
+  /// Replaces the scores of 8-key blocks [First, Last) by powers of two relative to the row's maximum, and adds them to
+  /// its sum.
   template <std::size_t First, std::size_t Last>
   __device__ void exponentiate(Scores scores) {
 #pragma unroll
@@ -96,7 +97,7 @@ class OnlineSoftmax {
     }
   }
 
-  /// Of all keys; the four threads of a row get the same.
+  /// The row's sum over all keys; the four threads of a row get the same.
   [[nodiscard]] __device__ float total(int row) const { return quad_sum(sum_[row]); }
 
   /// Natural logarithm of the sum of the exponentials, from `total`.
@@ -105,7 +106,7 @@ class OnlineSoftmax {
     return scaled(maximum_[row]) * log_of_2 + __logf(total);
   }
 
-  /// What this thread knows of its rows. States of the same rows and different keys can be merged.
+  /// Maxima and sums of this thread's rows. States of the same rows over different keys can be merged.
   [[nodiscard]] __device__ float4 state() const { return {maximum_[0], maximum_[1], sum_[0], sum_[1]}; }
   __device__ void set_state(const float4& state) {
     maximum_[0] = state.x;
@@ -114,21 +115,21 @@ class OnlineSoftmax {
     sum_[1] = state.w;
   }
 
-  /// What results relative to maximum `from` must be multiplied by to be relative to `to`, which is finite.
+  /// Factor that changes results relative to maximum `from` into results relative to `to`, which is finite.
   [[nodiscard]] __device__ float correction_of(float from, float to) const {
     return power_of_two(scaled(from) - scaled(to));
   }
 
  private:
-  /// From here on the rounding of a reference, which is in every power of its row, would soon overflow or vanish in
-  /// them: a fused multiply and add has the exact product of score and scale.
+  /// References above this are not used: their rounding error is in every power of the row, and powers would soon
+  /// overflow or vanish, because a fused multiply and add has the exact product of score and scale.
   static constexpr float largest_reference = 1048576.0F;
 
-  /// Rounded, whatever is added to it.
+  /// The product is rounded here, whatever is added to it afterwards.
   [[nodiscard]] __device__ float scaled(float score) const { return __fmul_rn(score, scale_); }
 
-  /// Scores become relative to their row's maximum, exactly where they are near it; powers relative to that. Huge
-  /// scores only: done for all of them it is one addition a score more.
+  /// Makes scores relative to their row's maximum, which is exact for scores near it, and powers relative to that. Only
+  /// for huge scores: for all of them it would cost one more addition a score.
   __device__ void subtract_maximum(Scores scores) {
 #pragma unroll
     for (std::size_t row = 0; row < 2; ++row) {
@@ -155,7 +156,7 @@ class OnlineSoftmax {
 
   const float scale_;
   float maximum_[2];
-  float reference_[2];  // of a block's powers: the maximum, scaled, unless the block's scores are relative to it
+  float reference_[2];  // reference of a block's powers: the scaled maximum, unless scores are relative to the maximum
   float sum_[2];
 };
 

@@ -18,7 +18,7 @@ SplitTiles::SplitTiles(cuda::HandleMemory& memory, const schedule::AttentionSche
     slots = std::max(slots, static_cast<std::size_t>(share.first_slot) + static_cast<std::size_t>(share.parts));
     tiles = std::max(tiles, static_cast<std::size_t>(share.counter) + 1);
   }
-  // Of one thread: its part of the output, and the maxima and sums of two rows.
+  // Values of one thread: its part of the output, and the maxima and sums of two rows.
   const std::size_t values = static_cast<std::size_t>(head_dim) / 2 + 4;
   auto* there = memory.take<schedule::AttentionShare>(shares.size(), "shares of tiles");
   counters_ = tiles * attend_warpgroups;

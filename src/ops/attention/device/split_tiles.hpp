@@ -1,6 +1,6 @@
 #pragma once
-// Device memory of the tiles that several CTAs share: who has which part, what the parts have found, and how many of
-// them are finished. See ops/attention/shares.hpp.
+// Device memory of the tiles that several CTAs share: the parts of each CTA, their results, and the counts of finished
+// parts. See ops/attention/shares.hpp.
 
 #include "device/handle_memory.hpp"
 #include "ops/attention/device/parameters.hpp"
@@ -10,11 +10,11 @@ namespace xstage::kernels {
 class SplitTiles {
  public:
   SplitTiles() = default;
-  /// Shares of that schedule for so many CTAs, in the memory of a handle.
+  /// Allocates the shares of a schedule for `ctas` CTAs in the memory of a handle.
   SplitTiles(cuda::HandleMemory& memory, const schedule::AttentionSchedule& schedule, int ctas, int head_dim);
 
   [[nodiscard]] const AttentionSplit& parameters() const { return parameters_; }
-  /// After a launch that gave up half-way, by DeviceSetup.
+  /// Resets the counters by DeviceSetup, after a launch that gave up half-way.
   void clear() const;
 
  private:

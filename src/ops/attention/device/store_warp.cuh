@@ -1,5 +1,5 @@
 #pragma once
-// Warps 1 to 3: each sends the results of one multiplying warpgroup to who owns them, and tells them.
+// Warps 1 to 3: each stores the results of one multiplying warpgroup to the owners of their rows, and signals them.
 //
 //   staged slab (64 rows of one head) --bulk store--> [sequence, row - first row of owner, head, :] of its owner
 //                                     --16 bytes a lane--> the same of each row's owner, if there are several
@@ -38,7 +38,7 @@ class AttentionStoreWarp {
   }
 
  private:
-  /// What is needed at both ends of a launch only is in shared memory: helpers have few registers.
+  /// Made anew at each use: a call is needed only at both ends of a launch, and helpers have few registers.
   [[nodiscard]] __device__ CollectiveCall call() const { return {launch_.call, Shared::barriers().block}; }
 
   __device__ bool recording() const { return leader_ && warpgroup_ < 2; }
@@ -66,7 +66,8 @@ class AttentionStoreWarp {
       if (!gave_up_) {
         store(slab);
       }
-      __syncwarp();  // all lanes have the slab, also where nothing is stored: one that falls two behind waits for ever
+      __syncwarp();  // all lanes have read the slab, also if nothing is stored: a lane that fell two slabs behind would
+                     // wait for ever
       if (leader_) {
         await_bulk_sources();
         barriers.vacant[warpgroup_].arrive();
@@ -77,7 +78,7 @@ class AttentionStoreWarp {
       if (!gave_up_ && launch_.destinations.slabs > 0) {
         tell_owners(slab);
         if (leader_ && (slab.follows & WhatFollows::own_rows_only) != 0U && !posted_) {
-          posted_ = true;  // early: at the end of the kernel it would take two microseconds more
+          posted_ = true;  // posted early: at the end of the kernel it would take two microseconds more
           call().post_done();
         }
       }
@@ -86,7 +87,7 @@ class AttentionStoreWarp {
 
   __device__ void store(const Slab& slab) {
     const std::int32_t owner = owner_of(slab.row);
-    // A bulk store must not begin before an owner's first row: its map clips what lies behind the last one, but a
+    // A bulk store must not begin before the first row of its owner: the map clips rows behind the last one, but a
     // negative coordinate is an illegal instruction.
     const std::int32_t end = min(slab.row + warpgroup_rows, launch_.schedule.shape().rows);
     if (launch_.destinations.direct != 0 || end > launch_.destinations.row_begin[owner + 1]) {
@@ -96,7 +97,7 @@ class AttentionStoreWarp {
     }
   }
 
-  /// Of a row that exists.
+  /// Owner of a row, which must exist.
   [[nodiscard]] __device__ std::int32_t owner_of(std::int32_t row) const {
     std::int32_t owner = 0;
     while (row >= launch_.destinations.row_begin[owner + 1]) {
@@ -105,7 +106,8 @@ class AttentionStoreWarp {
     return owner;
   }
 
-  /// An owner without rows begins and ends behind the last row, where the last slab may reach.
+  /// Whether rows of the slab belong to the destination. An owner without rows begins and ends behind the last row,
+  /// into which the last slab may reach.
   [[nodiscard]] __device__ bool owns_part(std::int32_t destination, const Slab& slab) const {
     const std::int32_t begin = launch_.destinations.row_begin[destination];
     const std::int32_t end = launch_.destinations.row_begin[destination + 1];
@@ -119,8 +121,9 @@ class AttentionStoreWarp {
       commit_bulk_stores();
       return;
     }
-    // In small groups, spread over time. A round of slabs at once fills the X-Stage, and what queues behind it are this
-    // multiprocessor's own loads: each such round took 17 us longer, the time in which its 6.3 MB drain.
+    // Stores in small groups, spread over time. All slabs of a round at once would fill the X-Stage, and this
+    // multiprocessor's own loads would queue behind them: each such round took 17 us longer, the time in which its 6.3
+    // MB drain.
 #pragma unroll 1
     for (std::int32_t half = 0; half < Layout::halves; ++half) {
 #pragma unroll 1
@@ -132,7 +135,7 @@ class AttentionStoreWarp {
     }
   }
 
-  /// Wraps every four seconds: at worst one store waits for one interval more.
+  /// Wraps every four seconds; then a store waits for one interval too long at worst.
   __device__ static std::uint32_t nanoseconds() { return static_cast<std::uint32_t>(global_nanoseconds()); }
 
   __device__ void await_interval(const Slab& slab) {
@@ -153,7 +156,7 @@ class AttentionStoreWarp {
                  : "memory");
   }
 
-  /// 16 bytes a lane: 32 lanes write two rows of 256 bytes, or four of 128.
+  /// Stores 16 bytes a lane: 32 lanes write two rows of 256 bytes, or four of 128.
   __device__ void store_direct(const Slab& slab) const {
     constexpr std::int32_t row_units = HeadDim / 8;
     constexpr std::int32_t half_units = half_columns / 8;
@@ -175,7 +178,7 @@ class AttentionStoreWarp {
     }
   }
 
-  /// Null behind the last row.
+  /// Address of a row at its owner; null behind the last row.
   [[nodiscard]] __device__ char* row_address(const Slab& slab, std::int32_t row) const {
     const AttentionDestinations& destinations = launch_.destinations;
     if (row >= launch_.schedule.shape().rows) {
@@ -188,8 +191,8 @@ class AttentionStoreWarp {
     return destinations.base[owner] + (line * destinations.heads + destinations.first_head + slab.head) * (HeadDim * 2);
   }
 
-  /// One head more of these rows has arrived. The fence waits for the stores, and takes microseconds while the fabric
-  /// is busy: this warp has them, a multiplying one would not.
+  /// Signals the owners that one more head of these rows has arrived. The fence before that waits for the stores and
+  /// takes microseconds while the fabric is busy; this warp has that time, and a multiplying one would not.
   __device__ void tell_owners(const Slab& slab) {
     if (!leader_) {
       return;
@@ -199,7 +202,7 @@ class AttentionStoreWarp {
     if (goes_to_peers(slab)) {
       fence_release();
     } else {
-      fence_release_on_gpu();  // a microsecond less, and the call's last slabs are own ones
+      fence_release_on_gpu();  // saves a microsecond, since the last slabs of the call are this rank's own
     }
     if (warpgroup_ < 2) {
       probe_.delay();
@@ -221,8 +224,8 @@ class AttentionStoreWarp {
            min(slab.row + warpgroup_rows, launch_.schedule.shape().rows) > launch_.destinations.row_begin[own + 1];
   }
 
-  /// Tells the peers that expect results here, whose arrival has been fenced with each slab; the CTA's last warp opens
-  /// the next call.
+  /// Signals the peers that expect results from here; their arrival has been fenced with each slab. When all store
+  /// warps of the CTA have come here, warp 1 opens the next call.
   __device__ void finish() {
     if (!leader_) {
       return;
@@ -249,8 +252,8 @@ class AttentionStoreWarp {
   const bool leader_;
   Probe probe_;
   std::uint32_t last_store_ns_ = 0;
-  bool posted_ = false;   // the peers know that no more comes from this warp
-  bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
+  bool posted_ = false;   // peers have been signalled that this warp stores no more
+  bool gave_up_ = false;  // a wait gave up: nothing more goes to peers, who learn it from the abort word
 };
 
 }  // namespace xstage::kernels

@@ -40,7 +40,7 @@ Platform bulk_platform() {
 
 Platform h200() { return read_platform(std::string(XSTAGE_SOURCE_DIR) + "/profiles/h200x2.json"); }
 
-/// Heads of all ranks.
+/// `heads` are those of all ranks.
 Problem to_owners(std::int64_t rows, std::int64_t keys, int heads) {
   Problem problem;
   problem.rows = rows;
@@ -170,7 +170,7 @@ TEST(AttentionAudit, LongSequencesHideAllButOnePercent) {
   }
 }
 
-/// Of 1025 rows rank 0 owns 513 and sends 512; rank 1 sends 513.
+/// With 1025 rows rank 0 owns 513 and sends 512; rank 1 sends 513.
 TEST(AttentionAudit, SlowestRankIsTheOneThatIsAudited) {
   const PlanAudit audit = audit_of(to_owners(1025, 1025, 24));
   EXPECT_DOUBLE_EQ(audit.all_remote_bytes, 513 * 12 * 256);
@@ -189,7 +189,7 @@ TEST(AttentionAudit, CausalTilesCountByTheirMean) {
   EXPECT_NEAR(audit.tail_us, 12 * 1056 * 256 / round_drain, microsecond_tolerance);
 }
 
-/// More tiles than are walked: every so many waves stand for the others.
+/// With more tiles than are evaluated, some waves stand for the others.
 TEST(AttentionAudit, LongSchedulesAreSampled) {
   Problem problem = to_owners(192 * 64, 512, 2048);
   problem.sequences = 16;
@@ -200,7 +200,8 @@ TEST(AttentionAudit, LongSchedulesAreSampled) {
   EXPECT_NEAR(audit.all_drain_us, remote_bytes / round_drain, 1e-3 * remote_bytes / round_drain);
 }
 
-/// Of whole tiles on each rank, none of them split: else a row more may save a tail or some of a wave.
+/// The problem has whole tiles on each rank, none of them split; otherwise one more row may save a tail or some of a
+/// wave.
 TEST(AttentionAudit, GrowsWithTheRows) {
   Plan plan;
   plan.split = 0;
@@ -288,7 +289,7 @@ TEST(BenchAttentionPrediction, AddsCommunicatingToMeasuredComputing) {
   ASSERT_TRUE(prediction);
   constexpr double drain_us = 3145728 / attention::round_drain;
   EXPECT_NEAR(prediction->call_us, 40 + drain_us, 1e-6);
-  EXPECT_NEAR(prediction->coupled_us, 40 + drain_us, 1e-6);  // one wave: nobody would begin another tile
+  EXPECT_NEAR(prediction->coupled_us, 40 + drain_us, 1e-6);  // one wave: no CTA begins another tile
   EXPECT_NEAR(prediction->tail_us, drain_us, 1e-6);
   EXPECT_NEAR(prediction->main_loop_us, 36, 1e-6);  // 4 us of launch
   // 16 blocks in 36 us: the fourth ends after 7.86.

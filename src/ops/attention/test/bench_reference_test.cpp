@@ -58,7 +58,7 @@ TEST(BenchAttentionReference, BadSizesAreRefused) {
   EXPECT_THROW(static_cast<void>(attend(two, two, std::vector<float>{1, 2, 3, 4})), std::logic_error);
 }
 
-/// What a kernel does at best: probabilities rounded to bf16 before they are multiplied, the sum of those that are not.
+/// The best that a kernel does: it multiplies probabilities rounded to bf16 and sums those that are not rounded.
 std::vector<float> rounded_attention(const std::vector<float>& query, const std::vector<float>& keys,
                                      const std::vector<float>& values, float values_factor) {
   const std::size_t head_dim = query.size();

@@ -1,5 +1,6 @@
 // Spans of made-up traces. The attention has four row tiles of 192 rows for each of a rank's two heads, which four CTAs
-// work off in two waves: on rank 0 first the row tiles 2 and 3, which are the peer's, of either head, then 0 and 1.
+// compute in two waves: rank 0 begins with row tiles 2 and 3 of either head, which are the peer's, and ends with 0 and
+// 1.
 
 #include "ops/attention/bench/spans.hpp"
 
@@ -266,7 +267,7 @@ TEST(BenchAttentionSpans, NothingRecordedIsNothing) {
   EXPECT_EQ(sums.tail_us, 0);
 }
 
-/// CTA 1 worked off two tiles in the call before the last one and one in that, CTA 2 none at all.
+/// CTA 1 computed two tiles in the call before the last one and one tile in the last one; CTA 2 computed none there.
 TEST(BenchAttentionSpans, SpansOfEarlierCallsAreLeftOut) {
   std::vector<Span> last;
   record(last, {0, 0, 0, 0, 100000});

@@ -1,4 +1,4 @@
-// Plans: the simple rule gives valid ones for every shape, and a field that breaks a rule is named.
+// Plans of an attention: the rule gives a valid one for every shape, and a field that breaks a rule is named.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -163,7 +163,7 @@ TEST(AttentionPlan, OneCtaAMultiprocessorAndNoneWithoutATile) {
   EXPECT_EQ(issuers_of(long_one, 1, 1, 1000), 512);
 }
 
-/// Fewer tiles than multiprocessors, but long ones.
+/// A problem with fewer tiles than multiprocessors, but long ones.
 TEST(AttentionPlan, SplitTilesAreForAllMultiprocessors) {
   const Problem problem = of_blocks(100);
   EXPECT_EQ(issuers_of(problem, 1, 0), 8);

@@ -278,7 +278,7 @@ TEST(AttentionProblem, StatementsDifferWhereRanksMustAgree) {
   EXPECT_THAT(statement(problem, plan), HasSubstr(" split=" + std::to_string(plan.split)));  // as its field is called
 }
 
-/// Flags of a projection that brings other operands would be waited for in vain, or passed too early.
+/// Flags of another problem's projection would be waited for in vain, or passed too early.
 TEST(AttentionProblem, FlagsOfArrivalsMustBeThoseOfTheOperands) {
   Problem problem;
   problem.rows = problem.keys = 1001;

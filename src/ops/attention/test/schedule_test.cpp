@@ -189,7 +189,7 @@ TEST(AttentionSchedule, CausalTilesComeLongestFirst) {
   });
 }
 
-/// Blocks of whoever has most to do if CTAs take tiles in their order, each when it has finished one.
+/// Largest number of blocks of one CTA, if each CTA takes the next tile when it has finished one.
 std::int32_t most_blocks(const AttentionSchedule& schedule, std::int32_t ctas) {
   std::multiset<std::int32_t> busy_until;
   for (std::int32_t index = 0; index < schedule.tiles(); ++index) {
@@ -239,7 +239,7 @@ void expect_own_rows_last(const AttentionSchedule& schedule, const attention::Ro
     const AttentionTile tile = schedule.tile(index);
     const bool is_own = tile.row >= own.begin && row_end(schedule, tile) <= own.begin + own.count;
     ASSERT_TRUE(is_own || !before) << "tile " << index << " with row " << tile.row << " behind own ones";
-    // One rank alone tells none apart.
+    // With a single rank no tiles are marked as own ones.
     ASSERT_EQ(is_own && schedule.tiling().own_row_tiles > 0, index >= schedule.first_own_tile())
         << "tile " << index << " with row " << tile.row;
     before = is_own;
@@ -294,7 +294,7 @@ TEST(AttentionSchedule, LocalRowsComeInTheirOrder) {
   });
 }
 
-/// Ranks that keep step never store to the same one, where tiles and shares of the rows match.
+/// Ranks in step never store to the same peer, where tiles coincide with the rows of a rank.
 TEST(AttentionSchedule, RanksInStepStoreToDifferentOwners) {
   for (int world = 1; world <= max_world; ++world) {
     const std::int64_t share = std::int64_t{2} * attention::tile_rows;

@@ -1,5 +1,5 @@
-// Tiles that are left over for less than one round of CTAs: their parts are all of them, no CTA has much more to do
-// than another, and who adds the parts up finds them in their order.
+// Shares of split tiles: the parts of a tile cover it, no CTA has much more work than another, and the CTA that adds up
+// the parts finds them in their order.
 
 #include "ops/attention/shares.hpp"
 

@@ -84,7 +84,7 @@ gemm::Problem make_problem(Operation operation, const GemmShape& shape) {
   return problem;
 }
 
-/// The products that single ranks compute in the fused cells of the table.
+/// The products that each rank computes in the fused cells of the table.
 std::vector<GemmShape> shapes_of_ranks(int ranks) {
   std::vector<GemmShape> shapes;
   for (const Operation operation : {Operation::reduce_scatter, Operation::all_gather}) {

@@ -1,6 +1,6 @@
 #pragma once
-// Which GEMMs `xstage bench gemm` measures. A cell is one operation on one shape; its variants are measured against
-// each other. Pure host code.
+// The cells of `xstage bench gemm`. A cell is one operation on one shape; its variants are measured against each other.
+// Host code without CUDA.
 
 #include <cstdint>
 #include <string>
@@ -25,16 +25,16 @@ struct GemmShape {
   bool operator==(const GemmShape&) const = default;
 };
 
-/// What each rank multiplies if nothing is communicated; where ranks differ, the largest share.
+/// The product that each rank computes without communication; where ranks differ, the largest one.
 [[nodiscard]] GemmShape shape_of_rank(const GemmCell& cell);
 
 /// Floating-point operations of one rank.
 [[nodiscard]] double operations_of_rank(const GemmCell& cell);
 
-/// "gemm,reduce_scatter,..." in that order, each once. InputError for a name that is none.
+/// Parses "gemm,reduce_scatter,...": operations in that order, each once. InputError for an unknown name.
 [[nodiscard]] std::vector<gemm::Operation> parse_operations(std::string_view text);
 
-/// Shapes that each operation has of its own (shared by the baselines), or some for all.
+/// Shapes: each operation's own ones, which the baselines share, or the same ones for all operations.
 struct ShapeChoice {
   enum class Kind { table, small, decode, listed };
   Kind kind = Kind::table;
@@ -44,12 +44,12 @@ struct ShapeChoice {
 /// "table", "small", "decode" or "MxNxK,...". InputError for anything else.
 [[nodiscard]] ShapeChoice parse_shapes(std::string_view text);
 
-/// Cells of the operations on so many ranks, none twice; those of `gemm` have one rank. InputError if a shape breaks a
-/// rule of its operation, or nothing is left to measure.
+/// Cells of the operations on `ranks` ranks, without duplicates; those of `gemm` have one rank. InputError if a shape
+/// breaks a rule of its operation, or nothing is left to measure.
 [[nodiscard]] std::vector<GemmCell> make_cells(const std::vector<gemm::Operation>& operations,
                                                const ShapeChoice& shapes, int ranks);
 
-/// "3x40" heads of an all-to-all, empty for others.
+/// Heads of an all-to-all as "3x40"; empty for other operations.
 [[nodiscard]] std::string heads_text(const gemm::Problem& problem);
 
 /// "gemm_reduce_scatter 8192x8192x8192 on 2 ranks".

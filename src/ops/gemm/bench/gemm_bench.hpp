@@ -1,6 +1,6 @@
 #pragma once
-// `xstage bench gemm`: cuBLAS, our GEMM without communication, the fused operation, and its local twin, cell by cell
-// (rows.hpp). Built without CUDA, run_gemm_bench says so.
+// `xstage bench gemm`: measures cuBLAS, this library's GEMM without communication, the fused operation, and its local
+// twin, cell by cell (rows.hpp). In a build without CUDA run_gemm_bench throws an error that says so.
 
 #include <optional>
 #include <string>
@@ -20,8 +20,8 @@ struct GemmBenchOptions : RunOptions {  // cells of one rank run on the first de
   std::optional<GemmPlanOverrides> plan;       // of fused and local_twin; none: all as the rule picks it
 };
 
-/// `heads`: those of the cells. A cell that fails is reported and left out; `cublas` of the header has its version, or
-/// why it is absent. Throws DeviceError if nothing can run at all. So do those of the other benchmarks.
+/// Measures the cells in `heads`. A cell that fails is reported and left out. `cublas` of the header is its version, or
+/// the reason why it is absent. Throws DeviceError if nothing can run at all. The other benchmarks do the same.
 [[nodiscard]] Outcome run_gemm_bench(const GemmBenchOptions& options, const std::vector<CellHead>& heads,
                                      const Observer& observer);
 

@@ -9,7 +9,7 @@ namespace xstage::bench {
 
 namespace {
 
-/// The faster way to compute without communication: what the ratios are against.
+/// Time of the faster way to compute without communication, which ratios refer to.
 double computing_us(const std::vector<Row>& rows) {
   double fastest = std::numeric_limits<double>::infinity();
   for (const char* variant : {"cublas", "alone"}) {
@@ -20,8 +20,9 @@ double computing_us(const std::vector<Row>& rows) {
   return fastest;
 }
 
-/// Rate of the whole GPU in main loops such as those of this row, from its time: the prediction of a GEMM without
-/// communication, waves x main loop + launch, solved for the rate. None if the launch is all there is.
+/// Rate of the whole GPU in main loops such as those of this row, derived from its time: the prediction of a GEMM
+/// without communication (waves x main loop + launch) is solved for the rate. Empty if the launch takes all of the
+/// time.
 std::optional<double> main_loop_tflops(const GemmCell& cell, const Plan& plan, const Row& alone,
                                        const PredictionBasis& basis) {
   constexpr double one_tflops = 1;

@@ -1,5 +1,5 @@
 #pragma once
-// What the model of a platform expects of the fused operations, beside what was measured.
+// The model's predictions for the fused operations, for comparison with measurements.
 
 #include <optional>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// The variants of `xstage bench gemm`, its rows before they are measured, and what they say of each other.
+// The variants of `xstage bench gemm`, its rows before they are measured, and the figures that compare them.
 //
 //   variant      each rank computes                                communication
 //   cublas       its share of the product, by cuBLAS               none
@@ -32,10 +32,10 @@ inline constexpr GemmVariant gemm_variants[] = {{{"cublas"}, GemmWay::cublas},
                                                 {{"fused", true}, GemmWay::fused},
                                                 {{"local_twin", true, false}, GemmWay::local_twin}};
 
-/// What a rank multiplies if nothing is communicated, as a problem of one rank.
+/// The product that a rank computes without communication, as a problem of one rank.
 [[nodiscard]] gemm::Problem problem_of_rank(const GemmCell& cell);
 
-/// Whether a cell has a variant at all: nothing of a GEMM by itself is fused.
+/// Whether a cell has a variant: the cells of a GEMM by itself have no fused ones.
 [[nodiscard]] bool has_variant(const GemmCell& cell, const GemmVariant& variant);
 
 /// Why this operation cannot run without peers; empty if it can.
@@ -45,7 +45,7 @@ inline constexpr GemmVariant gemm_variants[] = {{{"cublas"}, GemmWay::cublas},
 [[nodiscard]] CellHead head_of(const GemmCell& cell, const std::vector<GemmVariant>& variants, int multiprocessors,
                                const std::optional<GemmPlanOverrides>& plan);
 
-/// Rates and ratios: `alone` against `cublas`, everything fused against the faster of both.
+/// Adds rates and ratios: `alone` against `cublas`, and the fused variants against the faster of both.
 void add_figures(const GemmCell& cell, std::vector<Row>& rows_of_cell);
 
 }  // namespace xstage::bench

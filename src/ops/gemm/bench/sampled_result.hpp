@@ -1,5 +1,5 @@
 #pragma once
-// Which products make an element of a fused GEMM's result: a second statement of what the operations compute,
+// The products that make an element of a fused GEMM's result: a second statement of what the operations compute,
 // independent of the layout that the kernel is launched with.
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Product {
 /// Columns of both operands as one rank has them.
 [[nodiscard]] std::int64_t depth_of_rank(const GemmCell& cell);
 
-/// By part; one for all operations but all_to_all.
+/// The results of a rank, by part; all operations but all_to_all have one part.
 [[nodiscard]] std::vector<ResultShape> result_shapes(const GemmCell& cell, int rank);
 
 /// The products whose sum is element (row, column) of that part of that rank's result.

@@ -21,7 +21,8 @@ namespace {
 using kernels::SpanKind;
 using trace::Span;
 
-/// A store warp waits for a peer, stores, and waits for the arrival; a warpgroup multiplies and stages.
+/// Largest number of spans that one role records for a tile: a store warp waits for a peer, stores, and waits for the
+/// arrival; a warpgroup multiplies and stages.
 constexpr int most_spans_of_a_tile = 3;
 
 int divide_up(int value, int by) { return (value + by - 1) / by; }
@@ -58,8 +59,8 @@ class PeerTiles {
   std::vector<gemm::Layout> layouts_;  // [rank]
 };
 
-/// When the staging of each half tile began. A store warp turns to its next tile long before that is multiplied; this
-/// is where storing can begin.
+/// Times at which the staging of each half tile began. A store warp turns to its next tile long before that is
+/// multiplied, but storing can begin only with the staging.
 class StagingStarts {
  public:
   explicit StagingStarts(const std::vector<Span>& spans) {
@@ -70,7 +71,7 @@ class StagingStarts {
     }
   }
 
-  /// Of a store: the later of both beginnings.
+  /// Beginning of a store: the later of both times.
   [[nodiscard]] std::int64_t begin_of(const Span& store) const {
     const auto found = begin_ns_.find(key(store));
     return found == begin_ns_.end() ? store.begin_ns : std::clamp(found->second, store.begin_ns, store.end_ns);

@@ -1,6 +1,6 @@
 #pragma once
-// What an instrumented call of a fused operation recorded, summed up for its row and beside what the model expects.
-// Pure host code.
+// Sums up what an instrumented call of a fused operation recorded, for its row and for comparison with the model. Host
+// code without CUDA.
 
 #include <optional>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace xstage::bench {
 
-/// Kinds without spans are absent. Tiles *for peers* are those that go to a peer without waiting for its partial sums:
-/// what holds their staging up are stores.
+/// Kinds without spans are absent. Tiles *for peers* are those that go to a peer without a wait for its partial sums,
+/// so that only stores can delay their staging.
 struct GemmSpans {
   double call_us = 0;  // one instrumented call: what the instrument costs, beside the timed ones
   std::optional<SpanTimes> main_loop;
@@ -23,7 +23,7 @@ struct GemmSpans {
   std::optional<SpanTimes> push_chunk;    // one piece of the own shard to all peers
 };
 
-/// What gemm::audit_plan says of the same things.
+/// Predictions of gemm::audit_plan for the same quantities.
 struct PredictedSpans {
   double main_loop_us = 0;
   double stall_us = 0;  // of a warpgroup at the boundary with most bytes to peers
@@ -32,7 +32,7 @@ struct PredictedSpans {
 /// Why calls with this plan are not recorded; empty if they are.
 [[nodiscard]] std::string why_no_spans(const Plan& plan);
 
-/// Room that each role of each CTA needs for one call. The plan is a handle's: nothing is left to the rule.
+/// Number of spans that each role of each CTA needs for one call. The plan is complete.
 [[nodiscard]] int spans_of_a_role(const gemm::Problem& problem, const Plan& plan, int world);
 
 /// Throws InputError if the trace is not one of this problem and plan. `call_us` stays 0.

@@ -1,5 +1,5 @@
 #pragma once
-// What all roles of the GEMM kernel share: rings, barriers, waits.
+// State that all roles of the GEMM kernel share: rings, barriers, waits.
 
 #include "device/tensor_map_fence.cuh"
 #include "fabric/call.cuh"
@@ -9,8 +9,8 @@
 
 namespace xstage::kernels {
 
-/// Tiles that the loader has begun, for the warpgroups that multiply them: its arithmetic is off their critical path.
-/// The loader is at most a ring of stages ahead, each of them a tile if k is short.
+/// Ring of tiles that the loader has begun, for the warpgroups that multiply them: its arithmetic is off their critical
+/// path. The loader is ahead by at most one ring of stages, each of which is a tile if k is short.
 struct TileRing {
   static constexpr std::uint32_t places = 32;
   static_assert(places > max_stages + 2);
@@ -27,7 +27,7 @@ struct GemmBarriers {
   TransactionBarrier pushed[2];
 };
 
-/// Which of its rank's CTAs and clusters a CTA is.
+/// Position of a CTA among the CTAs and clusters of its rank.
 struct GemmPlace {
   std::int32_t block;
   std::int32_t blocks;
@@ -43,8 +43,9 @@ __device__ inline GemmPlace place_of(const GemmLaunch& launch, std::int32_t bloc
   return {block, blocks, block / 2, blocks / 2, block % 2};
 }
 
-/// What the roles of a CTA tell each other, and what they rarely need. In shared memory, not in registers: helpers and
-/// multiplying warpgroups have very different budgets, and what lives through both would be spilled by the smaller one.
+/// Values that the roles of a CTA pass to each other, or rarely need. They lie in shared memory and not in registers:
+/// helpers and multiplying warpgroups have very different register budgets, and a value that lives through both would
+/// be spilled by the smaller one.
 struct GemmContext {
   std::uint32_t epoch;  // number of this call, valid when epoch_known is 1
   std::uint32_t epoch_known;
@@ -52,15 +53,16 @@ struct GemmContext {
   std::uint32_t may_exchange;    // 1: peers have emptied the slots of this call; 2: a wait of the exchange was given up
 };
 
-/// A CTA's shared memory:
+/// The shared memory of a CTA:
 ///
 ///   operand ring | staging [warpgroup, chunk] | pieces of a pushed shard | barriers | tiles | context | probes
 ///
-/// Where no CTA has more than one tile, staging lies over the ring: once that is multiplied, nobody needs it.
+/// Where no CTA has more than one tile, staging lies over the ring, which is free once that tile is multiplied.
 ///
-/// Its addresses are worked out from the launch's parameters wherever they are needed: the compiler then knows that all
-/// threads of a warp agree. What is read from shared memory it takes for different in each thread, and feeds TMA and
-/// WGMMA through a loop over threads and six moves each: with such addresses a k-block took 0.4 us, whatever it held.
+/// Addresses are computed from the launch's parameters wherever they are needed, so that the compiler knows that all
+/// threads of a warp agree on them. A value read from shared memory may, for the compiler, differ between threads; it
+/// is then passed to TMA and WGMMA through a loop over threads with six moves each, and a k-block took 0.4 us, whatever
+/// its size.
 class SharedMemory {
  public:
   __device__ explicit SharedMemory(const GemmLaunch& launch) : launch_(launch) {}
@@ -101,7 +103,7 @@ __device__ inline std::uint32_t* own_signal(const GemmLaunch& launch, std::uint3
   return launch.call.signals[launch.call.rank] + word;
 }
 
-/// Whether test(peer) holds for all ranks but this one, in rank order; the first for which it does not is the last.
+/// Whether test(peer) holds for all other ranks, in rank order; it is not called after the first failure.
 template <class Test>
 __device__ inline bool every_peer(const GemmLaunch& launch, Test&& test) {
 #pragma unroll 1
@@ -113,7 +115,7 @@ __device__ inline bool every_peer(const GemmLaunch& launch, Test&& test) {
   return true;
 }
 
-/// function(peer) for all ranks but this one, in rank order.
+/// Calls function(peer) for all other ranks, in rank order.
 template <class Function>
 __device__ inline void for_each_peer(const GemmLaunch& launch, Function&& function) {
   every_peer(launch, [&](std::int32_t peer) {
@@ -122,12 +124,12 @@ __device__ inline void for_each_peer(const GemmLaunch& launch, Function&& functi
   });
 }
 
-/// What all ranks' kernels have in common, see fabric/call.cuh.
+/// The collective call that this launch is part of, see fabric/call.cuh.
 __device__ inline CollectiveCall call_of(const GemmLaunch& launch, const GemmPlace& place) {
   return {launch.call, place.block};
 }
 
-/// Flag of half a tile: 64 rows of one tile column.
+/// Number of the flag of half a tile: 64 rows of one tile column.
 __device__ inline std::uint32_t half_tile(const schedule::GemmSchedule& schedule, const schedule::GemmTile& tile,
                                           int half) {
   const schedule::GemmRegion& region = schedule.region(tile.region);
@@ -136,7 +138,7 @@ __device__ inline std::uint32_t half_tile(const schedule::GemmSchedule& schedule
   return static_cast<std::uint32_t>((tile.row / 64 + half) * columns + tile.column / tile_columns);
 }
 
-/// The number of this call, which one helper has read for all: a look at global memory at the end of a role's work
+/// The number of this call, which one helper has read for all: a load from global memory at the end of a role's work
 /// would lengthen the call by most of a microsecond.
 __device__ inline std::uint32_t read_epoch(const GemmContext& context) {
   while (load_acquire_shared(&context.epoch_known) == 0U) {
@@ -144,8 +146,8 @@ __device__ inline std::uint32_t read_epoch(const GemmContext& context) {
   return context.epoch;
 }
 
-/// Programmatic launches overlap with the kernel before them in the stream: what touches memory comes after this. Each
-/// role calls it when it cannot go on without, so that it finds out about its first tile meanwhile.
+/// A programmatic launch overlaps with the kernel before it in the stream, so a role calls this before it accesses
+/// memory that the kernel may use. Each role calls it as late as possible, and computes its first tile before.
 __device__ inline void await_kernel_before() { cudaGridDependencySynchronize(); }
 
 }  // namespace xstage::kernels

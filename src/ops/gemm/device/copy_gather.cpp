@@ -65,7 +65,7 @@ void CopyGather::copy_chunk(const void* shard, int row_chunk, int depth_chunk) {
   }
 }
 
-/// The epoch of this call, as the device knows it.
+/// Copies the epoch of this call from the device's own word.
 void CopyGather::copy_word(std::uint32_t* to) {
   const std::uint32_t* epoch = call_.signals[call_.rank] + CallPad::epochs;
   cuda::check(cudaMemcpyAsync(to, epoch, sizeof(std::uint32_t), cudaMemcpyDefault, copies_), "copying a flag");

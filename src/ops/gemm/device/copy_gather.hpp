@@ -1,18 +1,19 @@
 #pragma once
-// All-gather by copy engine: the own shard goes to every peer in chunks, each followed by its flag, on a second stream.
+// All-gather by copy engine: this rank's shard is copied to every peer in chunks, each followed by its flag, on a
+// second stream.
 //
 //   stream       gate --+-------------- GEMM kernel (waits for flags) --+--
 //                       |                                               |
 //   second stream       +-- chunk, flag, chunk, flag, ..., "sent" ------+
 //
-// The gate is one thread that waits until no peer reads the gathered operand of the call before; it runs before the
+// The gate is one thread that waits until no peer reads the gathered operand of the previous call. It runs before the
 // GEMM, because afterwards no multiprocessor is free. Flags are copies of the device's epoch word: a value passed by
-// argument would be frozen in a CUDA graph (design rule 8). The GEMM kernel ends only when its own transfers have left,
-// since it then changes that word.
+// argument would be frozen in a CUDA graph (design rule 8). The GEMM kernel ends only when this rank's own transfers
+// have been performed, since it then changes that word.
 //
-// Nothing holds the copies back when the gate has given up: they overwrite what a late peer may still read in the call
-// before. The gate has told all ranks first, and each CTA of this kernel looks when its loads have come: whoever may
-// have read overwritten rows says that the call is void.
+// If the gate gives up, nothing stops the copies: they overwrite rows that a late peer may still read in the previous
+// call. The gate has signalled the abort to all ranks before, and each CTA of the GEMM kernel polls the abort word when
+// its loads have arrived: a rank that may have read overwritten rows reports its call as void.
 
 #include <cuda_runtime_api.h>
 
@@ -24,10 +25,10 @@
 
 namespace xstage::kernels {
 
-/// What is copied, in elements of bf16.
+/// The copied matrix, in elements of bf16.
 struct CopyGatherShape {
-  std::int64_t rows;       // of the own shard
-  std::int64_t first_row;  // of it in the gathered operand
+  std::int64_t rows;       // rows of this rank's shard
+  std::int64_t first_row;  // first row of the shard in the gathered operand
   std::int64_t depth;
   GatherParameters chunks;
 };
@@ -39,10 +40,10 @@ class CopyGather {
   CopyGather& operator=(const CopyGather&) = delete;
   ~CopyGather();
 
-  /// Enqueues gate and copies; the GEMM kernel comes next on `stream`, then `join`.
+  /// Enqueues gate and copies. The caller then enqueues the GEMM kernel on `stream` and calls `join`.
   void start(const GemmLaunch& launch, const void* shard, cudaStream_t stream);
 
-  /// What follows on `stream` starts when the copies have ended.
+  /// Makes later work on `stream` wait until the copies have ended.
   void join(cudaStream_t stream);
 
  private:
@@ -58,7 +59,7 @@ class CopyGather {
   cudaEvent_t copies_done_ = nullptr;
 };
 
-/// One thread: tells the peers that this rank has entered the call, waits until they have.
+/// Launches the gate, one thread: it signals the peers that this rank has entered the call, and waits until they have.
 void launch_gate(const GemmLaunch& launch, cudaStream_t stream);
 
 }  // namespace xstage::kernels

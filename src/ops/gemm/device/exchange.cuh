@@ -1,29 +1,30 @@
 #pragma once
-// All-reduce in one shot: partial sums go from registers to the peers' registers, and are their own flags.
+// One-shot all-reduce: partial sums go from registers to slots that the peers poll into registers, and are their own
+// flags.
 //
 //   own accumulators --16-byte stores--> slot of this rank at every peer
 //   slots of the peers --polled loads--> added up in rank order; the slot is empty again
 //
-// A slot that nobody has written holds a NaN that no rounding yields, so a word that differs *is* the arrival: no wait
-// until stores have been performed, no fence, no flag, and no copy through shared memory. Behind the last main loop of
-// 256 x 8192 x 8192 all that took 4 us beside the 11 of the link. With the number of the call in each word in place of
-// the NaN the volume was twice that: slower from 64 rows on.
+// An empty slot holds a NaN that no rounding yields, so a word that differs *is* the arrival. There is no wait until
+// stores have been performed, no fence, no flag, and no copy through shared memory; after the last main loop of 256 x
+// 8192 x 8192 these took 4 us beside the 11 us of the link. A variant with the number of the call in each word in place
+// of the NaN had twice the volume and was slower from 64 rows on.
 //
-// The slots hold values in the order of the accumulators, not of the matrix: the same thread of the same tile of every
-// rank holds the same elements. Two sets of slots alternate: a peer that has entered the call before this one has
-// emptied those of the call before that one.
+// The slots hold values in the order of the accumulators, not of the matrix: the same thread of the same tile holds the
+// same elements on every rank. Two sets of slots alternate: call e uses those of call e - 2, which a peer has emptied
+// when it has entered call e - 1.
 
 #include "ops/gemm/device/context.cuh"
 #include "tile/epilogue.cuh"
 
 namespace xstage::kernels {
 
-/// Eight bf16.
+/// A word of the exchange: eight bf16.
 struct ExchangeWord {
   std::uint32_t pairs[4];
 };
 
-/// Rounding to bf16 gives 0x7FFF for every NaN.
+/// Two empty elements. Rounding to bf16 gives 0x7FFF for every NaN, never this.
 inline constexpr std::uint32_t empty_pair = 0xFFFFFFFFU;
 
 __device__ inline void store_exchange(ExchangeWord* word, const ExchangeWord& value) {
@@ -45,13 +46,13 @@ __device__ inline ExchangeWord load_exchange(const ExchangeWord* word) {
 template <std::size_t Values>
 class RegisterExchange {
  public:
-  static constexpr std::size_t words = Values / 8;  // of 16 bytes, for each thread
+  static constexpr std::size_t words = Values / 8;  // 16-byte words of each thread
 
   __device__ RegisterExchange(const GemmLaunch& launch, GemmContext& context, std::uint32_t epoch,
                               std::uint32_t half_tile_number)
       : launch_(launch), context_(context), epoch_(epoch), half_tile_(half_tile_number) {}
 
-  /// Rows beyond the matrix belong to warps that have nothing to send.
+  /// Whether this warp takes part: a warp whose rows all lie beyond the matrix has nothing to send.
   __device__ static bool takes_part(std::int32_t rows) {
     return static_cast<std::int32_t>(threadIdx.x / 32U % 4U * 16U) < rows;
   }
@@ -69,7 +70,7 @@ class RegisterExchange {
     }
   }
 
-  /// Adds what one peer has sent, when it is there, and empties the slot.
+  /// Waits for the partial sums of one peer, adds them, and empties the slot.
   __device__ void add(float* values, std::int32_t peer) const {
     ExchangeWord* slot = slot_at(launch_.call.rank, peer);
     ExchangeWord received[words];
@@ -91,14 +92,14 @@ class RegisterExchange {
     return *reinterpret_cast<const std::uint32_t*>(&rounded);
   }
 
-  /// First word of this thread: [parity of the call][source][half tile][word][thread] at `rank`.
+  /// Address of this thread's first word at `rank`, in [parity of the call][source][half tile][word][thread].
   [[nodiscard]] __device__ ExchangeWord* slot_at(std::int32_t rank, std::int32_t source) const {
     const std::int64_t set = static_cast<std::int64_t>(epoch_ & 1U) * launch_.call.world + source;
     const auto index = static_cast<std::size_t>(set * launch_.exchange_half_tiles + half_tile_);
     return reinterpret_cast<ExchangeWord*>(launch_.exchange[rank]) + index * words * 128 + threadIdx.x % 128U;
   }
 
-  /// Until all words are there, or the wait is given up: then for all tiles that follow, too.
+  /// Polls until all words have arrived, or the wait gives up, in this tile and all later ones.
   __device__ void await_words(ExchangeWord (&received)[words], const ExchangeWord* slot, std::int32_t peer) const {
     const std::uint64_t start = global_nanoseconds();
     while (true) {
@@ -115,8 +116,8 @@ class RegisterExchange {
     }
   }
 
-  /// Whether all words were there. All loads under way at once; but first a look at the word that was sent last alone:
-  /// a look at all costs L2 what the peer's stores need.
+  /// Loads all words and returns whether they have arrived. All loads are in flight together, but only after the word
+  /// that was sent last has arrived: every poll takes bandwidth of L2 that the peer's stores need.
   __device__ static bool load_words(ExchangeWord (&received)[words], const ExchangeWord* slot) {
     received[words - 1] = load_exchange(slot + 128 * (words - 1));
     if (!complete(received[words - 1])) {

@@ -1,4 +1,5 @@
-// The instantiations of the GEMM kernel, few on purpose: all else is decided at run time (design rule 10).
+// The instantiations of the GEMM kernel. There are few of them on purpose: everything else is decided at run time
+// (design rule 10).
 
 #include <type_traits>
 
@@ -34,7 +35,7 @@ Kernel choose(const GemmLaunchShape& shape) {
   return shape.transforms ? choose<true, NoProbe>(shape.tile_columns) : choose<false, NoProbe>(shape.tile_columns);
 }
 
-/// Virtual ranks are for tests: with everything compiled in.
+/// Virtual ranks are for tests, so their kernel contains everything.
 template <class Probe>
 VirtualKernel choose_virtual(int tile_columns) {
   switch (tile_columns) {
@@ -64,7 +65,7 @@ __global__ void gate_kernel(const __grid_constant__ GemmLaunch launch) {
   const CollectiveCall call(launch.call, 0);
   const std::uint32_t epoch = call.epoch();
   call.announce(epoch);
-  static_cast<void>(call.await_peers(epoch));  // who gives up has told all ranks
+  static_cast<void>(call.await_peers(epoch));  // a wait that gives up has signalled all ranks
 }
 
 }  // namespace

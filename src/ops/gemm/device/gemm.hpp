@@ -20,10 +20,10 @@ struct GemmLaunchShape {
 /// rank's kernel may already wait for this one, and loading may wait for the device.
 void load_gemm(const GemmLaunchShape& shape);
 
-/// Enqueues on the current device. Throws DeviceError.
+/// Enqueues the kernel on the current device. Throws DeviceError.
 void launch_gemm(const GemmLaunch& launch, const GemmLaunchShape& shape, cudaStream_t stream);
 
-/// All virtual ranks of the current device in one cooperative launch; `launches` lie in its memory.
+/// Launches all virtual ranks of the current device as one cooperative kernel; `launches` lie in device memory.
 void launch_virtual_gemm(const GemmLaunch* launches, int ranks, const GemmLaunchShape& shape, cudaStream_t stream);
 
 }  // namespace xstage::kernels

@@ -1,6 +1,6 @@
 #pragma once
-// One kernel for a GEMM and everything that is fused with it. What differs between operations is data: the regions of
-// the output, where each one's tiles go, what their loads wait for.
+// One kernel for a GEMM and all collectives that are fused with it. Operations differ in data only: the regions of the
+// output, the destinations of their tiles, and the arrivals that their loads wait for.
 //
 //   warpgroup 0, four helpers of one thread each        warpgroups 1 and 2
 //     warp 0  loader: operands into the ring              multiply rows 0-63 and 64-127 of the tile,
@@ -12,9 +12,9 @@
 //                                            ^                      |
 //                                            +--ldmatrix-- peers' partial tiles (reduction), loaded by warp 1 or 2
 //
-// A multiplying warpgroup never waits for a store to arrive, only for staging to be free: it stalls when the X-Stage
-// and the staging chunks are both full. Staging for a whole tile (four chunks of 64 columns) costs one stage of the
-// ring.
+// A multiplying warpgroup never waits for the arrival of a store. It waits only for free staging, and stalls when both
+// the X-Stage and the staging chunks are full. Staging for a whole tile (four chunks of 64 columns) costs one stage of
+// the ring.
 
 #include "ops/gemm/device/context.cuh"
 #include "ops/gemm/device/loader.cuh"
@@ -24,18 +24,18 @@
 
 namespace xstage::kernels {
 
-/// The last two warps have fewer barriers to set up, and time for the rest.
+/// First of the two warps that prefetch tensor maps: they have fewer barriers to set up, and time for the rest.
 inline constexpr std::uint32_t prefetching_warp = 2 * max_staging + 2;
 inline constexpr std::uint32_t context_warp = prefetching_warp + 1;
 static_assert(context_warp < gemm_threads / 32);
 
-/// One thread of each warp sets up its share of the barriers. Their instruction takes one address a warp: with a
-/// barrier for each lane the compiler loops over the lanes, and the 66 barriers took two microseconds.
+/// One thread of each warp sets up its share of the barriers. The instruction takes one address a warp: with a barrier
+/// for each lane the compiler loops over the lanes, and the 66 barriers took two microseconds.
 __device__ inline void initialise_barriers(const GemmLaunch& launch, std::uint32_t warp) {
   constexpr std::int32_t warps = gemm_threads / 32;
   static_assert(warps >= 2 * max_staging + 2);
   GemmBarriers& barriers = SharedMemory(launch).barriers();
-  // The warpgroups of every CTA that the loads of one CTA reach.
+  // Readers are the warpgroups of every CTA that the loads of one CTA reach.
   const auto readers = static_cast<std::uint32_t>(launch.warpgroups * launch.cluster_size);
 #pragma unroll 1
   for (auto stage = static_cast<std::int32_t>(warp); stage < launch.stages; stage += warps) {
@@ -54,7 +54,7 @@ __device__ inline void initialise_barriers(const GemmLaunch& launch, std::uint32
   cutlass::arch::fence_barrier_init();
 }
 
-/// Reads the number of the call for all roles.
+/// Reads the number of the call, for all roles.
 __device__ inline void enter_call(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.call.world > 1) {
     GemmContext& context = SharedMemory(launch).context();
@@ -63,8 +63,8 @@ __device__ inline void enter_call(const GemmLaunch& launch, const GemmPlace& pla
   }
 }
 
-/// One CTA tells the peers that this rank has entered the call: everything before it in the stream is finished. By a
-/// helper that has nothing to do yet: a release at system scope takes it two microseconds.
+/// One CTA signals the peers that this rank has entered the call, so that everything before it in the stream has ended.
+/// A helper that has nothing else to do does so, since a release at system scope takes two microseconds.
 __device__ inline void announce_call(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.call.world == 1 || place.block != 0) {
     return;
@@ -72,15 +72,16 @@ __device__ inline void announce_call(const GemmLaunch& launch, const GemmPlace& 
   call_of(launch, place).announce(read_epoch(SharedMemory(launch).context()));
 }
 
-/// Whether peers or the own copy engine had given up; known when the kernel ends. Where copies run that nothing holds
-/// back (copy_gather.hpp), each CTA looks when its loads have come: what it has read may have been overwritten.
+/// Reports whether peers or this rank's own gate gave up; that is known when the kernel ends. Where copies run that
+/// nothing stops (copy_gather.hpp), each CTA polls the abort word when its loads have arrived, since what it has read
+/// may have been overwritten.
 __device__ inline void report_abort(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.call.world > 1 && (place.block == 0 || launch.waits_sent != 0)) {
     call_of(launch, place).report_abort(read_epoch(SharedMemory(launch).context()));
   }
 }
 
-/// What one CTA of the rank waits for, so that the end of its kernel is the end of the call.
+/// The waits of one CTA of the rank, by which the end of its kernel becomes the end of the call.
 __device__ inline void await_end_of_call(const GemmLaunch& launch, const CollectiveCall& call, const GemmPlace& place,
                                          std::uint32_t epoch) {
   if (launch.waits_done != 0 && launch.leaves_early == 0) {
@@ -92,7 +93,8 @@ __device__ inline void await_end_of_call(const GemmLaunch& launch, const Collect
   }
 }
 
-/// Opens the next call for this CTA. No host work and no reset kernel: graphs replay it (design rule 8).
+/// Opens the next call for this CTA. That takes neither host work nor a reset kernel, so that graphs replay it (design
+/// rule 8).
 __device__ inline void leave_call(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.call.world == 1) {
     return;
@@ -101,12 +103,12 @@ __device__ inline void leave_call(const GemmLaunch& launch, const GemmPlace& pla
   const std::uint32_t epoch = read_epoch(SharedMemory(launch).context());
   if (place.block == 0 && (launch.waits_done != 0 || launch.waits_sent != 0)) {
     await_end_of_call(launch, call, place, epoch);
-    call.report_abort(epoch);  // once more: who waits to the end must not miss what came meanwhile
+    call.report_abort(epoch);  // polled once more, for an abort that came during the wait
   }
   call.open_next(epoch);
 }
 
-/// Reads the number of the call on the way: the first piece is loaded meanwhile.
+/// Pushes this rank's shard. The number of the call is read while the first piece is loaded.
 template <class Probe>
 __device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.gather.push == 0 || launch.call.world == 1) {
@@ -119,7 +121,7 @@ __device__ inline void push_shard(const GemmLaunch& launch, const GemmPlace& pla
   push.run();
 }
 
-/// A store warp that pushes before its first tile is multiplied.
+/// Lets a store warp push before its first tile is multiplied.
 template <class Probe>
 __device__ inline void help_to_push(const GemmLaunch& launch, const GemmPlace& place) {
   if (launch.gather.push == 0 || launch.call.world == 1 || launch.gather.push_warps < 2) {
@@ -130,13 +132,13 @@ __device__ inline void help_to_push(const GemmLaunch& launch, const GemmPlace& p
   push.run();
 }
 
-/// One thread of each of the four warps.
+/// The roles of the four helper warps, one thread each.
 template <int TileColumns, class Probe>
 __device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& place, const schedule::GemmTile& first,
                                   std::uint32_t warp) {
   if (warp == 0) {
     Loader<TileColumns, Probe>(launch, place, first).run();
-    report_abort(launch, place);  // here, since this thread ends early: the look costs the call no time
+    report_abort(launch, place);  // polled by this thread, because it ends early and the poll costs the call no time
     return;
   }
   await_kernel_before();
@@ -156,23 +158,25 @@ __device__ inline void run_helper(const GemmLaunch& launch, const GemmPlace& pla
   }
 }
 
-// A CTA starts with 168 registers a thread; what the multiplying warpgroups take, the helpers must have given back, or
-// setmaxnreg waits for ever. Between too few for the widest tile's accumulators and too few for the helpers lies 216 /
-// 72: 224 / 56 and 208 / 88 spill.
+// Registers of a thread. A CTA starts with 168; the helpers must give back what the multiplying warpgroups take, or
+// setmaxnreg waits for ever. 216 / 72 fits both the accumulators of the widest tile and the helpers, while 224 / 56 and
+// 208 / 88 spill.
 template <int TileColumns>
 struct RegisterSplit {
   static constexpr int multiply = TileColumns == 256 ? 216 : TileColumns == 128 ? 208 : 184;
   static constexpr int helper = 3 * 168 - 2 * multiply;
 };
 
-/// All threads of the cluster are here. Relaxed: what they must see of each other are barriers, which their own fence
-/// has published. With release semantics each thread drains all its memory operations first (MEMBAR.ALL.GPU).
+/// Barrier of all threads of the cluster. It is relaxed: the threads must see of each other only barriers, which their
+/// own fence has published. With release semantics each thread would drain all its memory operations first
+/// (MEMBAR.ALL.GPU).
 __device__ inline void wait_for_cluster() {
   cute::cluster_arrive_relaxed();
   cute::cluster_wait();
 }
 
-/// Barriers, context and tensor maps, all of which concern this CTA alone: before the kernel before this one has ended.
+/// Sets up barriers, context and tensor maps, which concern this CTA alone. It may run before the preceding kernel has
+/// ended.
 template <class Probe>
 __device__ inline void set_up(const GemmLaunch& launch, std::int32_t block, std::uint32_t warp) {
   if (cute::elect_one_sync() == 0U) {
@@ -193,11 +197,12 @@ __device__ inline void set_up(const GemmLaunch& launch, std::int32_t block, std:
 /// The kernel of one rank.
 template <int TileColumns, bool Transforms, class Probe>
 __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, std::int32_t blocks) {
-  // From one lane to all: the compiler then knows that a warp agrees on it.
+  // The shuffle tells the compiler that all lanes have the same number.
   const std::uint32_t warp = __shfl_sync(0xFFFFFFFFU, threadIdx.x / 32U, 0);
   set_up<Probe>(launch, block, warp);
   const GemmPlace place = place_of(launch, block, blocks);
-  // By all threads, though the loader alone needs it: in a branch the compiler would not know that they agree.
+  // All threads compute the first tile, though the loader alone needs it: in a branch the compiler would not know that
+  // they agree on it.
   schedule::GemmTile first{};
   if (place.cluster < launch.schedule.cluster_tiles()) {
     first = launch.schedule.tile(place.cluster, place.rank_in_cluster);
@@ -206,7 +211,7 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   if (launch.cluster_size > 1) {
     wait_for_cluster();
   }
-  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
+  // The next kernel may start as soon as multiprocessors become free; it waits itself for the results of this one.
   cudaTriggerProgrammaticLaunchCompletion();
   const auto warpgroup = static_cast<int>(warp / 4U);
   if (warpgroup == 0) {
@@ -220,14 +225,15 @@ __device__ inline void run_rank(const GemmLaunch& launch, std::int32_t block, st
   }
 }
 
-/// One rank a launch.
+/// The kernel of one rank in a launch of its own.
 template <int TileColumns, bool Transforms, class Probe>
 __global__ void __launch_bounds__(gemm_threads, 1) gemm_kernel(const __grid_constant__ GemmLaunch launch) {
   run_rank<TileColumns, Transforms, Probe>(launch, static_cast<std::int32_t>(blockIdx.x),
                                            static_cast<std::int32_t>(gridDim.x));
 }
 
-/// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+/// The kernel of all virtual ranks in one cooperative launch: the rank follows from the block index, and parameters lie
+/// in device memory.
 template <int TileColumns, bool Transforms, class Probe>
 __global__ void __launch_bounds__(gemm_threads, 1) gemm_virtual_kernel(const GemmLaunch* launches, std::int32_t ranks) {
   const std::int32_t blocks = static_cast<std::int32_t>(gridDim.x) / ranks;

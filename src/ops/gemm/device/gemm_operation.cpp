@@ -1,4 +1,4 @@
-// Gemm: one rank's handle. Owns what lies in the symmetric heap, turns addresses into tensor maps, launches.
+// Gemm, one rank's handle: it owns the buffers in the symmetric heap, makes tensor maps from addresses, and launches.
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -57,7 +57,8 @@ class Gemm::State {
   State& operator=(const State&) = delete;
   ~State() = default;
 
-  /// Virtual ranks share the multiprocessors: what a plan arranges for one tile a CTA may then be impossible.
+  /// Adapts the plan to `blocks` CTAs. Virtual ranks share the multiprocessors, so that a CTA may have several tiles
+  /// where the plan relies on one.
   void plan_for_blocks(int blocks) {
     if (blocks < plan_.issuers && plan_.staging_over_ring == 1) {
       plan_ = gemm::with_own_staging(problem_, plan_, heap().world());
@@ -65,7 +66,7 @@ class Gemm::State {
     }
   }
 
-  /// Parameters for these operands; the maps are made anew only when an address changes.
+  /// Parameters for these operands. Tensor maps are made anew only when an address changes.
   const GemmLaunch& prepare(const Operands& operands, int blocks, Completion completion) {
     check_operands(operands);
     call_.prepare(blocks);
@@ -112,7 +113,7 @@ class Gemm::State {
   }
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
-  /// Null unless the rows of an all-gather go by copy engine.
+  /// The copies of an all-gather by copy engine; null for other operations.
   [[nodiscard]] kernels::CopyGather* copies() const { return copies_.get(); }
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const gemm::Problem& problem() const { return problem_; }
@@ -136,7 +137,7 @@ class Gemm::State {
       throw InputError(
           fmt::format("{} has no flags of arrivals: gemm_all_to_all has", gemm::operation_name(problem_.operation)));
     }
-    static_cast<void>(output(part));  // there is such a part
+    static_cast<void>(output(part));  // throws unless there is such a part
     const auto index = static_cast<std::size_t>(part);
     const std::int64_t columns = layout_.symmetric_outputs[index].columns;
     const std::uint32_t* signals = launch_.call.signals[heap().rank()];
@@ -161,7 +162,7 @@ class Gemm::State {
     return problem;
   }
 
-  /// Before anything is allocated: a rank that differs stays where it was.
+  /// Called before anything is allocated, so that a rank that differs has not changed.
   static Plan agreed_plan(const gemm::Problem& problem, const Plan& plan, HeapRank& heap) {
     const Plan complete = gemm::complete_plan(problem, plan, heap.world(), kernels::multiprocessors(heap.device()));
     heap.agree(gemm::statement(problem, complete));
@@ -225,7 +226,7 @@ class Gemm::State {
     restore();
   }
 
-  /// See SharedMemory in context.cuh.
+  /// Computes the offsets that SharedMemory in context.cuh describes.
   void place_shared_memory() {
     const gemm::SharedLayout shared = gemm::shared_layout(problem_, plan_, heap().world());
     launch_.stages = plan_.stages;
@@ -279,7 +280,7 @@ class Gemm::State {
 
   void make_operand_maps(const Operands& operands) {
     using kernels::matrix_map;
-    // A rank without rows still takes part; its maps must be valid, and are never used for data.
+    // A rank without rows still takes part. Its maps must be valid, and are never used for data.
     const void* a = operands.a != nullptr ? operands.a : operands.b;
     const void* output = operands.output != nullptr ? operands.output : operands.b;
     launch_.a = operand_map(a, layout_.a, rows_of_a_load());
@@ -312,7 +313,7 @@ class Gemm::State {
                 : kernels::matrix_map(address, target.shape.rows, target.shape.columns, box_rows, pitch);
   }
 
-  /// Maps of everything in the heap, once, into device memory.
+  /// Makes the maps of everything in the heap once, in device memory.
   void make_heap_maps() {
     using kernels::matrix_map;
     kernels::HeapMaps maps{};
@@ -378,7 +379,7 @@ void Gemm::launch(const Operands& operands, CUstream_st* stream, Completion comp
   kernels::CopyGather* copies = state_->copies();
   if (copies != nullptr) {
     copies->start(launch, operands.a, stream);
-    state_->used_on(stream);  // also when the launch fails
+    state_->used_on(stream);  // noted also if the launch fails
   }
   kernels::launch_gemm(launch, state_->shape(issuers()), stream);
   state_->launched(issuers(), stream);
@@ -393,7 +394,7 @@ void Gemm::launch_together(std::span<Gemm* const> ranks, std::span<const Operand
                                [](const Gemm& rank) -> const HeapRank& { return rank.state_->heap(); });
   State& first = *ranks[0]->state_;
   const cuda::CurrentDevice current(first.heap().device());
-  // All ranks share the multiprocessors: each gets its part, in whole clusters.
+  // All virtual ranks share the multiprocessors, and each gets an equal part, in whole clusters.
   const int cluster = first.plan().cluster_rows * first.plan().cluster_columns;
   const int share =
       kernels::multiprocessors(first.heap().device()) / static_cast<int>(ranks.size()) / cluster * cluster;

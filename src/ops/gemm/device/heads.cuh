@@ -1,6 +1,6 @@
 #pragma once
-// Per-head steps of the QKV projection: RMS norm over the head and rotary embedding, in registers. A tile holds whole
-// heads, a quad of lanes a whole row of each.
+// Steps of the QKV projection on each head: RMS norm over the head and rotary embedding, in registers. A tile holds
+// whole heads, and a quad of lanes holds a whole row of each.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace xstage::kernels {
 
-/// values: one head of this thread's two rows, HeadDim / 2 of them. Order and rows as in epilogue.cuh.
+/// `values` is one head of this thread's two rows, HeadDim / 2 values of them. Order and rows are as in epilogue.cuh.
 template <int HeadDim>
 __device__ inline void normalise_head(float* values, const float* weight, float epsilon) {
   float squares[2] = {0.0F, 0.0F};
@@ -33,13 +33,14 @@ __device__ inline void normalise_head(float* values, const float* weight, float 
   }
 }
 
-/// Rotates columns i and i + HeadDim / 2 (the halves convention of LLaMA and its kin). Both are in this thread.
+/// Rotates columns i and i + HeadDim / 2 (the convention of LLaMA), both of which this thread holds.
 template <int HeadDim>
 __device__ inline void rotate_head(float* values, const GemmEpilogue& epilogue, std::int32_t position) {
   const auto lane_column = 2U * (threadIdx.x % 4U);
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
-    // rotary: [positions, HeadDim / 2, 2]. Rows beyond the tail are computed but not stored: any valid entry does.
+    // `rotary` is [positions, HeadDim / 2, 2]. Rows beyond the last one are computed but not stored, so any valid entry
+    // serves.
     const std::int32_t entry = min(position + 8 * row, epilogue.positions - 1);
     const float* table = epilogue.rotary + static_cast<std::int64_t>(entry) * HeadDim + 2U * lane_column;
 #pragma unroll

@@ -1,11 +1,12 @@
 #pragma once
-// Warp 0 of the GEMM kernel, one thread: fills the ring of operands, and waits for rows that peers are still sending.
+// Warp 0 of the GEMM kernel, one thread: it fills the ring of operands, and waits for rows that peers are still
+// sending.
 
 #include "ops/gemm/device/context.cuh"
 
 namespace xstage::kernels {
 
-/// How many pieces the source pushes of a chunk, or the one flag that its copy engine sends.
+/// Number of arrivals of a chunk: the pieces that the source pushes, or the one flag of its copy engine.
 __device__ inline std::uint32_t chunk_arrivals(const GemmLaunch& launch, std::int32_t shard_rows,
                                                std::int32_t row_chunk, std::int32_t depth_chunk) {
   const GatherParameters& gather = launch.gather;
@@ -18,7 +19,7 @@ __device__ inline std::uint32_t chunk_arrivals(const GemmLaunch& launch, std::in
   return static_cast<std::uint32_t>((rows + push_rows - 1) / push_rows * blocks);
 }
 
-/// Flag of a chunk among this rank's, counted from the first chunk flag.
+/// Number of a chunk's flag among this rank's chunk flags.
 __device__ inline std::int32_t chunk_flag(const GemmLaunch& launch, const GemmRegionTarget& target,
                                           const schedule::GemmTile& tile, std::int32_t depth_chunk) {
   const GatherParameters& gather = launch.gather;
@@ -37,8 +38,8 @@ __device__ inline void wait_for_chunk(const GemmLaunch& launch, const GemmContex
   fence_async_proxy();
 }
 
-/// Waits until the rows of a peer that this k-block needs have arrived; tells how many chunks along k have. A look
-/// costs a microsecond, as long as the ring lasts, so one look takes in the next chunks, too.
+/// Waits until the rows of a peer that this k-block needs have arrived, and returns how many chunks along k have. A
+/// poll costs a microsecond, which is as long as the ring lasts, so one poll covers the next chunks, too.
 __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const GemmContext& context,
                                                std::uint32_t epoch, const GemmRegionTarget& target,
                                                const schedule::GemmTile& tile, std::int32_t depth_chunk) {
@@ -70,18 +71,18 @@ __device__ inline std::int32_t wait_for_chunks(const GemmLaunch& launch, const G
   return arrived;
 }
 
-/// The gathered operand of this call.
+/// Number of the gathered operand of this call.
 __device__ inline std::int32_t gather_buffer(const GemmLaunch& launch, std::uint32_t epoch) {
   return launch.gather.buffers == 2 ? static_cast<std::int32_t>(epoch & 1U) : 0;
 }
 
-/// Tiles of rows that arrive wait here, chunk by chunk along k.
+/// Makes tiles of arriving rows wait, chunk by chunk along k.
 class ArrivalGate {
  public:
   __device__ ArrivalGate(const GemmLaunch& launch, const GemmContext& context) : launch_(launch), context_(context) {}
 
-  /// Whether the rows of this tile arrive. A CTA outside of the region loads for its cluster all the same, if its rows
-  /// are inside.
+  /// Whether the rows of this tile arrive from a peer. A CTA whose columns lie outside of the region still loads for
+  /// its cluster if its rows lie inside.
   __device__ bool begin_tile(const GemmRegionTarget& target, const schedule::GemmTile& tile, bool first) {
     watched_ = first;
     next_ = 0;
@@ -94,7 +95,8 @@ class ArrivalGate {
     }
     const std::int32_t chunk_depth = launch_.gather.chunk_depth;
     if (watched_) {
-      // The other rows' store warp has nothing to store yet; it looks, this thread only reads shared memory.
+      // The store warp of rows 64-127 has nothing to store yet and polls the flags; this thread reads only shared
+      // memory.
       while (static_cast<std::int32_t>(load_acquire_shared(&context_.chunks_arrived)) <= depth / chunk_depth) {
       }
       next_ += chunk_depth;
@@ -111,16 +113,16 @@ class ArrivalGate {
   std::int32_t next_ = 0;
 };
 
-/// Where the operands of one tile come from.
+/// Source of one tile's operands.
 struct TileOperands {
   const CUtensorMap* a;
   std::int32_t a_row;
   std::int32_t b_row;
 };
 
-/// Loads one stage: this CTA's share of both operands. What the cluster shares, each CTA loads half of and sends to
-/// both. Narrow tiles are multiplied in 0.13 us a k-block, so each read of a parameter counts: they are kept in
-/// registers.
+/// Loads one stage: this CTA's share of both operands. Of operands that the cluster shares each CTA loads half and
+/// sends it to both. Narrow tiles are multiplied in 0.13 us for each k-block, so that each read of a parameter counts:
+/// parameters are kept in registers.
 template <int TileColumns>
 class StageLoads {
  public:
@@ -139,7 +141,7 @@ class StageLoads {
     }
   }
 
-  /// Stage `number` of a tile.
+  /// Loads stage `number` of a tile.
   __device__ void load(const TileOperands& operands, std::int32_t number, TransactionBarrier& full, char* stage) const {
     full.arrive_and_expect_tx(bytes_);
     if (MainLoop<TileColumns>::most_blocks > 1 && blocks_ > 1) {
@@ -150,8 +152,8 @@ class StageLoads {
   }
 
  private:
-  /// Several k-blocks from `block` on. B of different CTAs is not shared: a half of its rows would lie apart from the
-  /// other in shared memory.
+  /// Loads several k-blocks from `block` on. B is then not shared between CTAs, since the halves of its rows would not
+  /// be contiguous in shared memory.
   __device__ void load_blocks(const TileOperands& operands, std::int32_t block, std::uint64_t* barrier,
                               char* stage) const {
     if (sharing_ == Sharing::a) {
@@ -201,7 +203,7 @@ class StageLoads {
   std::int32_t b_rows_ = 0;
 };
 
-/// The thread that loads. `first` is its first tile, if it has one.
+/// The loading thread. `first` is its first tile, if it has one.
 template <int TileColumns, class Probe>
 class Loader {
  public:
@@ -245,7 +247,7 @@ class Loader {
   }
 
  private:
-  /// The operand of this call that peers' rows arrive in.
+  /// The gathered operand of this call, into which peers' rows arrive.
   [[nodiscard]] __device__ const CUtensorMap* gathered() {
     const CUtensorMap* map = &launch_.heap->gathered[gather_buffer(launch_, read_epoch(shared_.context()))];
     if (!gathers_) {
@@ -269,7 +271,7 @@ class Loader {
     }
   }
 
-  /// Stages of tiles that arrive are single k-blocks.
+  /// Loads a tile of arriving rows, whose stages are single k-blocks.
   __device__ void load_arriving_tile(const TileOperands& operands, ArrivalGate& gate, const GemmRegionTarget& target,
                                      const schedule::GemmTile& tile) {
 #pragma unroll 1
@@ -279,8 +281,8 @@ class Loader {
     }
   }
 
-  /// The other CTA of the cluster arrives at this one's barriers: it must not have left. This way no barrier of the
-  /// cluster is needed at the end of the kernel, where it would lengthen the call.
+  /// Waits until the other CTA of the cluster no longer arrives at this one's barriers, which must exist until then.
+  /// That avoids a barrier of the cluster at the end of the kernel, which would lengthen the call.
   __device__ void await_release_of_all() {
 #pragma unroll 1
     for (std::int32_t stage = 0; stage < ring_.stages; ++stage) {

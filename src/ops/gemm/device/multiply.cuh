@@ -1,5 +1,5 @@
 #pragma once
-// Warpgroups 1 and 2 of the GEMM kernel: multiply, then stage the result chunk by chunk.
+// Warpgroups 1 and 2 of the GEMM kernel: they multiply, then stage the result chunk by chunk.
 
 #include <cutlass/arch/reg_reconfig.h>
 
@@ -10,8 +10,8 @@
 
 namespace xstage::kernels {
 
-/// Transforms: bias, activations, gates and steps on heads are compiled in. They are most of the kernel's code, and
-/// cold code costs microseconds at the start of a launch; GEMMs without them use the instantiation without.
+/// `Transforms` compiles bias, activations, gates and steps on heads in. They are most of the kernel's code, and cold
+/// code costs microseconds at the start of a launch, so GEMMs without them use the other instantiation.
 template <int TileColumns, bool Transforms, class Probe>
 class MultiplyWarpgroup {
  public:
@@ -27,7 +27,7 @@ class MultiplyWarpgroup {
 
   __device__ void run() {
     if constexpr (Transforms) {
-      await_kernel_before();  // it may have written bias, weights of a norm, or the rotary table
+      await_kernel_before();  // the kernel before may have written bias, weights of a norm, or the rotary table
     }
     float accumulator[accumulators];
     RingPosition position;
@@ -62,7 +62,7 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// Before results are staged where the other warpgroup's operands may still lie.
+  /// Waits before results are staged over memory in which the other warpgroup's operands may still lie.
   __device__ void await_other_half() const {
     if (launch_.staging_over_ring != 0 && launch_.warpgroups == 2) {
       asm volatile("bar.sync 3, 256;" ::: "memory");
@@ -91,12 +91,12 @@ class MultiplyWarpgroup {
     stage(accumulator);
   }
 
-  /// From this rank's partial sums to those of all ranks, where the region asks for it.
+  /// Turns this rank's partial sums into those of all ranks, where the region asks for it.
   __device__ void sum_up(Accumulators accumulator, const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    if constexpr (TileColumns < 256) {  // few rows have narrow tiles
+    if constexpr (TileColumns < 256) {  // only narrow tiles, which serve few rows
       if (target.exchange != 0) {
         exchange_registers(accumulator, tile);
-        __syncwarp();  // each lane has polled for itself, and stmatrix takes them all
+        __syncwarp();  // each lane has polled for itself, and stmatrix needs all lanes
         return;
       }
     }
@@ -109,8 +109,9 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// `count` chunks from `first` on are written: visible to the copy engine, then one arrival a warp. One fence for
-  /// several chunks: each costs a few hundred cycles in which nothing is multiplied.
+  /// Passes `count` chunks from `first` on to the store warp: makes them visible to the TMA unit, then arrives once for
+  /// each warp. One fence serves several chunks, because each fence costs a few hundred cycles in which nothing is
+  /// multiplied.
   __device__ void hand_over(RingPosition first, int count) {
     cute::tma_store_fence();
     __syncwarp();
@@ -147,9 +148,9 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// Everybody in the warpgroup has read the chunk; its place may be loaded again.
+  /// Frees a chunk that all threads of the warpgroup have read, so that its place may be loaded again.
   __device__ void give_back(std::int32_t index) {
-    // Two literal numbers: with a variable one the compiler reserves all sixteen barriers.
+    // The numbers are literals: with a variable one the compiler reserves all sixteen barriers.
     if (half_ == 0) {
       asm volatile("bar.sync 1, 128;" ::: "memory");
     } else {
@@ -160,8 +161,8 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// For few rows, see exchange.cuh. Every rank adds up the same numbers in the same order: from rank 0 on, its own
-  /// ones rounded as the peers see them.
+  /// Exchanges partial sums for few rows, see exchange.cuh. Every rank adds up the same numbers in the same order, from
+  /// rank 0 on, with its own ones rounded as the peers see them.
   __device__ void exchange_registers(Accumulators accumulator, const schedule::GemmTile& tile) {
     GemmContext& context = shared_.context();
     const std::int32_t rows = launch_.schedule.region(tile.region).rows - tile.row - 64 * half_;
@@ -193,7 +194,8 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// A store warp has looked, long before the first tile was multiplied; no wait for a peer has been given up since.
+  /// Whether slots may be written: a store warp has polled the peers' entry long before the first tile was multiplied,
+  /// and no wait for a peer has given up since.
   __device__ static bool may_exchange(const GemmContext& context) {
     std::uint32_t state = 0;
     do {
@@ -214,9 +216,9 @@ class MultiplyWarpgroup {
     used_.advance(launch_.staging);
   }
 
-  /// The sum over all ranks in rank order, in fp32: the same in every run. The store warp has asked for the peers'
-  /// chunks in the same order. Ranks 0 and 1 add in place (a + b is b + a); further ones sum up what comes before them
-  /// first.
+  /// Adds up all ranks in rank order, in fp32, so that every run gives the same result. The store warp has requested
+  /// the peers' chunks in the same order. Ranks 0 and 1 add in place (a + b is b + a); later ranks first add up what
+  /// comes before them.
   template <bool Wide>
   __device__ void add_partials(Accumulators accumulator) {
     constexpr int values_each = Wide ? static_cast<int>(chunk_values) / 2 : static_cast<int>(chunk_values);
@@ -243,7 +245,8 @@ class MultiplyWarpgroup {
     }
   }
 
-  /// Partial sums in fp32: twice as many chunks as there are places at best, so one at a time.
+  /// Stages partial sums in fp32. They take at least twice as many chunks as there are places, so they are staged one
+  /// at a time.
   __device__ void stage_wide(Accumulators accumulator) {
     constexpr int values_each = static_cast<int>(chunk_values) / 2;
 #pragma unroll
@@ -257,8 +260,8 @@ class MultiplyWarpgroup {
 
   __device__ void stage(Accumulators accumulator) {
     const int leaving = Transforms && launch_.epilogue.gated != 0 ? chunks / 2 : chunks;
-    // One fence for all chunks if all have a place. Else one each: a batch must not need the place of a chunk that the
-    // store warp frees only when the batch has been handed over.
+    // One fence serves all chunks if all have a place. Otherwise each has its own: a batch must not need the place of a
+    // chunk that the store warp frees only after the batch has been passed on.
     const int batch = launch_.staging >= leaving ? leaving : 1;
     RingPosition first = used_;
     int waiting = 0;
@@ -282,7 +285,7 @@ class MultiplyWarpgroup {
   const SharedMemory shared_;
   const int half_;
   Probe probe_;
-  RingPosition used_;  // place of the ring that comes next
+  RingPosition used_;  // next place of the ring
   BarrierParities loaded_parity_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a launch of the GEMM kernel is told. Numbers and addresses only: who mapped the memory, which operation this is
-// and why the plan looks as it does stays on the host (design rules 1 and 2).
+// Parameters of a launch of the GEMM kernel, numbers and addresses only. How the memory was mapped, which operation
+// this is and why the plan looks as it does is known to the host (design rules 1 and 2).
 
 #include <cuda.h>
 
@@ -14,7 +14,7 @@
 
 namespace xstage::kernels {
 
-/// What happens between accumulators and stores.
+/// The steps between accumulators and stores.
 struct GemmEpilogue {
   const void* bias;  // bf16 [columns of B], or null
   GemmActivation activation;
@@ -27,7 +27,7 @@ struct GemmEpilogue {
   std::int32_t positions;       // entries of the rotary table
 };
 
-/// Tensor maps of what lies in the symmetric heap. They never change, so they stay in device memory: as parameters they
+/// Tensor maps of buffers in the symmetric heap. They never change, so they stay in device memory: as parameters they
 /// made every launch a microsecond slower.
 struct HeapMaps {
   CUtensorMap gathered[2];                  // [rows, k]: the gathered operand of even and of odd calls
@@ -36,29 +36,30 @@ struct HeapMaps {
   CUtensorMap gather_output[2][max_world];  // [rows, k]: the own shard in every peer's gathered operand, even and odd
 };
 
-/// Everything of one rank, the kernel's one parameter. Tensor maps first: they have the strictest alignment.
+/// All parameters of one rank, the kernel's only parameter. Tensor maps come first, because they have the strictest
+/// alignment.
 struct GemmLaunch {
   CUtensorMap a;                  // [rows, k] the local operand
   CUtensorMap b;                  // [columns, k]
-  CUtensorMap push_input;         // [rows, k] the own shard, in boxes of a pushed piece
-  CUtensorMap output[max_world];  // [rows, columns] each region of the caller's own matrix
+  CUtensorMap push_input;         // [rows, k] this rank's shard, in boxes of a pushed piece
+  CUtensorMap output[max_world];  // [rows, columns] of each region in the caller's own matrix
   const HeapMaps* heap;
   std::int32_t depth_blocks;  // k-blocks of a tile
   std::int32_t stages;
-  std::int32_t staging;     // chunks of 64 x 64 bf16 that each warpgroup may have under way
-  std::int32_t window;      // groups of remote stores that each store warp may have under way: 1, 2, 4; 0: no limit
+  std::int32_t staging;     // chunks of 64 x 64 bf16 that each warpgroup may have in flight
+  std::int32_t window;      // groups of remote stores that each store warp may have in flight: 1, 2, 4; 0: no limit
   std::int32_t store_rows;  // rows x 64 columns of one such group: 16, 32 or 64
   std::uint32_t store_interval_ns;  // least time from one group to the next, 0: none
   std::uint32_t push_interval_ns;   // the same between two pieces that a CTA pushes
   std::int32_t plain;               // 1: nothing happens between sum and store in any region
   std::int32_t stage_bytes;         // of the operand ring
   std::int32_t stage_blocks;        // k-blocks of a stage: 1 or 2
-  std::int32_t tile_stages;         // that a tile fills
+  std::int32_t tile_stages;         // stages of a tile
   std::int32_t a_half_bytes;        // from the first 64 rows of A to the others in a stage
   std::int32_t a_block_bytes;       // from one k-block of A to the next
   std::int32_t b_offset;            // of B in a stage, behind A
-  std::int32_t load_bytes;          // that the loads of a stage bring: fewer than it holds if A has few rows
-  std::int32_t warpgroups;          // that multiply: 1 if no tile has more than 64 rows
+  std::int32_t load_bytes;          // bytes that the loads of a stage bring: fewer than it holds if A has few rows
+  std::int32_t warpgroups;          // multiplying warpgroups: 1 if no tile has more than 64 rows
   std::int32_t staging_over_ring;   // 1: no CTA has a second tile; its results are staged where operands were
   std::int32_t multicast_a;         // cluster shares A (else B)
   std::int32_t cluster_size;
@@ -69,8 +70,8 @@ struct GemmLaunch {
   std::int32_t slot_rows;        // rows from one source's slot to the next
   std::int32_t own_rows;
   std::int32_t waits_done;    // 1: results arrive here from peers; the call ends when all have
-  std::int32_t leaves_early;  // 1: it ends without waiting for them (Completion::sent)
-  std::int32_t waits_sent;    // 1: the copy engine's transfers must have left
+  std::int32_t leaves_early;  // 1: the call ends without waiting for them (Completion::sent)
+  std::int32_t waits_sent;    // 1: the call ends when the copy engine's transfers have been performed
 
   schedule::GemmSchedule schedule;
   GemmRegionTarget target[schedule::max_regions];
@@ -83,7 +84,7 @@ struct GemmLaunch {
   ProbeParameters probe;
 };
 
-// Beyond it drivers and GPUs that the kernels run on take larger parameters, but each launch becomes slower.
+// Drivers and GPUs that the kernels run on take larger parameters, but each launch then becomes slower.
 static_assert(sizeof(GemmLaunch) <= 4096);
 
 }  // namespace xstage::kernels

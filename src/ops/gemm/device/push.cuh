@@ -1,22 +1,22 @@
 #pragma once
-// Warp 3 of the GEMM kernel, in an all-gather by stores: sends the own shard to every peer, piece by piece, in the
-// order in which the peers' loaders need it. With two waves of tiles or fewer the arrival decides how long the call
-// takes, and warp 1, which has nothing to store yet, pushes every other piece (Plan::push_warps).
+// Warp 3 of the GEMM kernel, in an all-gather by stores: it sends this rank's shard to every peer, piece by piece, in
+// the order in which the peers' loaders need it. With at most two waves of tiles the arrival determines how long the
+// call takes, and warp 1, which has nothing to store yet, pushes every other piece (Plan::push_warps).
 //
-//   own shard [rows, k]  --TMA-->  8 KiB of shared memory  --TMA-->  gathered operand of every peer, then the chunk's
-//   flag
+//   own shard [rows, k]  --TMA-->  8 KiB of shared memory  --TMA-->  gathered operand of every peer, then its flag
 //
-// All CTAs share the pieces, 8 KiB each, in intervals that keep the sum below the drain rate. Pieces of 16 KiB one
-// after the other made main loops 20% longer while the push lasted: the loader's operands queued behind them. Between a
-// piece's arrival and its flag lies a fence that queues behind the stores of all CTAs, 4 us: one warp alone sends a
-// piece each 5 us, 210 GB/s from 128 CTAs.
+// All CTAs share the pieces, 8 KiB each, at intervals that keep their sum below the drain rate. Pieces of 16 KiB
+// without a pause made main loops 20% longer while the push lasted, because the loader's operands queued behind them.
+// Between a piece's arrival and its flag lies a fence of 4 us, which queues behind the stores of all CTAs: one warp
+// alone sends a piece every 5 us, 210 GB/s from 128 CTAs.
 
 #include "ops/gemm/device/context.cuh"
 #include "ops/gemm/device/loader.cuh"
 
 namespace xstage::kernels {
 
-/// Piece `number` of the own shard: k-chunks outside, then row chunks, inside a chunk rows before k.
+/// Piece `number` of this rank's shard. The order is k-chunks outermost, then row chunks, and inside a chunk rows
+/// before k.
 struct PushPiece {
   std::int32_t number;
   std::int32_t row;
@@ -42,12 +42,12 @@ __device__ inline PushPiece push_piece(const GatherParameters& gather, std::int3
 }
 
 /// One warp's share of the pieces of a CTA. A warp that pushes alone has two places in shared memory: one piece is
-/// loaded while the other leaves. Two warps have one place each, and load the next piece when the one before has been
-/// read; while one warp waits for the arrival of its piece, the other one sends.
+/// loaded while the other is stored. Two warps have one place each, and load the next piece when the one before has
+/// been read; while one warp waits for the arrival of its piece, the other one sends.
 template <class Probe>
 class PushWarp {
  public:
-  /// `which` of the CTA's push warps; what it does appears in the track of `role`.
+  /// `which` is the number of the push warp in the CTA. Its spans appear in the track of `role`.
   __device__ PushWarp(const GemmLaunch& launch, const GemmPlace& place, std::int32_t which, SpanRole role)
       : launch_(launch),
         place_(place),
@@ -56,7 +56,7 @@ class PushWarp {
         which_(which),
         probe_(shared_.probes(), role) {}
 
-  /// The own shard may be read at once.
+  /// Loads the first piece at once, since this rank's own shard is complete.
   __device__ void load_first() {
     first_ = next_inside(place_.block + which_ * place_.blocks);
     if (exists(first_)) {
@@ -64,7 +64,8 @@ class PushWarp {
     }
   }
 
-  /// A warp that pushes alone counts its first piece at once, since a peer may wait for it, and further ones in pairs.
+  /// Sends all pieces. A warp that pushes alone signals its first piece at once, since a peer may wait for it, and
+  /// later ones in pairs.
   __device__ void run() {
     epoch_ = read_epoch(context_);
     fence_tensor_maps(launch_.heap->gather_output[gather_buffer(launch_, epoch_)], launch_.call.world);
@@ -80,7 +81,8 @@ class PushWarp {
   }
 
  private:
-  /// Sends `most` pieces, 1 or 2, the first of which is loaded; counts them when they have arrived. The next one.
+  /// Sends `most` pieces, 1 or 2, the first of which is loaded, and signals them when they have arrived. Returns the
+  /// next piece.
   __device__ PushPiece push_together(const PushPiece& first, std::int32_t most) {
     probe_.begin();
     PushPiece following = send_next(first);
@@ -100,7 +102,7 @@ class PushWarp {
     return following;
   }
 
-  /// Sends a piece that is loaded, loads the one after it.
+  /// Sends a loaded piece and loads the one after it.
   __device__ PushPiece send_next(const PushPiece& piece) {
     shared_.barriers().pushed[slot()].wait(launch_.gather.push_warps == 1 ? use_ / 2U % 2U : use_ % 2U);
     await_interval();
@@ -109,7 +111,7 @@ class PushWarp {
     const PushPiece following = next_inside(piece.number + launch_.gather.push_warps * place_.blocks);
     if (exists(following)) {
       if (launch_.gather.push_warps == 1) {
-        cute::tma_store_wait<1>();  // the piece before has left its place
+        cute::tma_store_wait<1>();  // the previous piece has left its place
       } else {
         cute::tma_store_wait<0>();
       }
@@ -118,7 +120,7 @@ class PushWarp {
     return following;
   }
 
-  /// Place of the piece that comes next: a warp that pushes alone has both.
+  /// Place of the next piece; a warp that pushes alone has both places.
   [[nodiscard]] __device__ std::uint32_t slot() const {
     return launch_.gather.push_warps == 1 ? use_ % 2U : static_cast<std::uint32_t>(which_);
   }
@@ -141,7 +143,7 @@ class PushWarp {
                                  shared_.piece(slot()), piece.depth, piece.row);
   }
 
-  /// No CTA may end with a load under way.
+  /// Waits for the first load, since no CTA may end with a load in flight.
   __device__ void await_first_load() {
     if (exists(first_)) {
       shared_.barriers().pushed[slot()].wait(0);
@@ -152,15 +154,15 @@ class PushWarp {
     return piece.number < push_pieces(launch_.gather);
   }
 
-  /// CTAs begin one after the other, in the order of their pieces. All at once, the first pieces of all would share the
-  /// link, and the first chunk, which the peers wait for, would be as late as the last of them.
+  /// CTAs begin one after the other, in the order of their pieces. If all began at once, the first pieces of all CTAs
+  /// would share the link, and the first chunk, which the peers wait for, would be as late as the last of these pieces.
   __device__ void take_turn() {
     const auto blocks = static_cast<std::uint64_t>(place_.blocks);
     const auto before = static_cast<std::uint64_t>(place_.block) + static_cast<std::uint64_t>(which_) * blocks;
     next_ns_ = global_nanoseconds() + launch_.push_interval_ns * before / blocks;
   }
 
-  /// Pieces keep below the drain rate, or the operands of the same multiprocessor queue behind them.
+  /// Keeps pieces below the drain rate; otherwise the operands of the same multiprocessor queue behind them.
   __device__ void await_interval() {
     while (global_nanoseconds() < next_ns_) {
     }
@@ -177,7 +179,7 @@ class PushWarp {
     cute::tma_store_arrive();
   }
 
-  /// All peers have a piece of this chunk.
+  /// Signals all peers that a piece of this chunk has arrived.
   __device__ void count(std::int32_t chunk) {
     const GatherParameters& gather = launch_.gather;
     const auto flag = static_cast<std::uint32_t>(launch_.call.rank * gather.row_chunks * gather.depth_chunks + chunk);

@@ -1,5 +1,5 @@
 #pragma once
-// Warps 1 and 2 of the GEMM kernel: results out, peers' partial tiles in, flags.
+// Warps 1 and 2 of the GEMM kernel: they store results, load peers' partial tiles, and signal both.
 
 #include "ops/gemm/device/context.cuh"
 #include "ops/gemm/device/loader.cuh"
@@ -7,8 +7,8 @@
 
 namespace xstage::kernels {
 
-/// Serves the staging chunks of one warpgroup. The ring of chunks is shared by results on their way out and, in a
-/// reduction, partial sums on their way in; both sides count its uses in the same order.
+/// Serves the staging chunks of one warpgroup. Results on their way out and, in a reduction, partial sums on their way
+/// in share the ring of chunks; the warp and the warpgroup count its uses in the same order.
 template <int TileColumns, class Probe>
 class StoreWarp {
  public:
@@ -51,7 +51,7 @@ class StoreWarp {
 
   __device__ char* chunk(std::int32_t index) { return shared_.chunk(half_, index); }
 
-  /// While the first tile is multiplied.
+  /// Runs while the first tile is multiplied.
   __device__ void fence_heap_maps() const {
     if (launch_.heap_outputs > 0) {
       fence_tensor_maps(launch_.heap->output, launch_.heap_outputs);
@@ -59,7 +59,7 @@ class StoreWarp {
     }
   }
 
-  /// For the loader, whose ring has no microsecond to spare for looking at flags: the chunks of the first tile's rows.
+  /// Polls the flags of the first tile's rows for the loader, whose ring has no microsecond to spare for it.
   __device__ void watch_arrivals(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     const bool arrives = tile.row < launch_.schedule.region(tile.region).rows;
     for (std::int32_t chunk = 0; arrives && chunk < launch_.gather.depth_chunks; ++chunk) {
@@ -88,7 +88,7 @@ class StoreWarp {
 
   __device__ void free_chunk(std::int32_t index) { shared_.barriers().vacant[half_][index].arrive(); }
 
-  /// First column of the tile in its output, and how many chunks leave: half of each behind a gate.
+  /// First column of the tile in its output, and number of chunks that leave: both are halved behind a gate.
   [[nodiscard]] __device__ std::int32_t output_column(const schedule::GemmTile& tile) const {
     return tile.column >> launch_.epilogue.gated;
   }
@@ -96,9 +96,9 @@ class StoreWarp {
     return chunks_of_tile >> launch_.epilogue.gated;
   }
 
-  /// Stores into local memory: as fast as they go. A chunk is free when the next one is under way.
+  /// Stores into local memory without pacing. A chunk is freed when the store of the next one is in flight.
   __device__ void store_locally(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
-    // What can be known before the tile is staged: these stores end a short call.
+    // Computed before the tile is staged, because these stores end a short call.
     const CUtensorMap* map = destination(target, 0);
     const std::int32_t row = tile.row + 64 * half_;
     std::int32_t column = output_column(tile);
@@ -126,7 +126,7 @@ class StoreWarp {
     }
   }
 
-  /// Some rows of a chunk to every destination: one group of bulk stores.
+  /// Stores some rows of a chunk to every destination, as one group of bulk stores.
   __device__ void store_rows_of_chunk(const schedule::GemmTile& tile, const GemmRegionTarget& target,
                                       std::int32_t first_row, std::int32_t column) {
     const char* source = chunk(used_.index) + first_row * chunk_columns * 2;
@@ -138,8 +138,8 @@ class StoreWarp {
     cute::tma_store_arrive();
   }
 
-  /// Stores into a peer's memory, in small groups, spread over time. All at once a tile's 64 KiB fill the X-Stage, and
-  /// what queues behind them are this multiprocessor's own operand loads: the next main loop ran 40% longer.
+  /// Stores into a peer's memory, in small groups, spread over time. A tile's 64 KiB at once would fill the X-Stage,
+  /// and this multiprocessor's own operand loads would queue behind them: the next main loop ran 40% longer.
   __device__ void store_remotely(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     const std::int32_t columns_each = target.wide != 0 && target.raw != 0 ? wide_chunk_columns : chunk_columns;
 #pragma unroll 1
@@ -149,7 +149,7 @@ class StoreWarp {
 #pragma unroll 1
       for (std::int32_t row = 0; row < 64; row += launch_.store_rows) {
         if (gave_up_) {
-          continue;  // the peer may still read what lies there; rings go on, so that the CTA comes to its end
+          continue;  // the peer may still read the destination; rings go on, so that the CTA comes to its end
         }
         await_interval();
         store_rows_of_chunk(tile, target, row, output_column(tile) + index * columns_each);
@@ -162,7 +162,7 @@ class StoreWarp {
   }
 
   /// Spreads the groups over time. At the full drain rate the X-Stage stays full, whatever the limit on outstanding
-  /// stores, and loads wait behind it; at three quarters of it main loops keep their time.
+  /// stores, and loads wait behind it; at three quarters of it main loops are not delayed.
   __device__ void await_interval() {
     if (launch_.store_interval_ns == 0 || is_last_tile()) {
       return;
@@ -172,12 +172,12 @@ class StoreWarp {
     next_store_ns_ = global_nanoseconds() + launch_.store_interval_ns;
   }
 
-  /// Nothing follows that the stores of this tile could hold up.
+  /// Whether this is the last tile, whose stores delay nothing.
   [[nodiscard]] __device__ bool is_last_tile() const {
     return number_ + place_.clusters >= launch_.schedule.cluster_tiles();
   }
 
-  /// Groups that may stay under way; 0: no limit.
+  /// Waits until fewer than `window` groups are in flight; 0: no limit.
   __device__ void limit_outstanding() {
     switch (is_last_tile() ? 0 : launch_.window) {
       case 0:
@@ -208,7 +208,7 @@ class StoreWarp {
   __device__ void load_partial(const schedule::GemmTile& tile, std::int32_t column, std::int32_t peer) {
     constexpr auto once = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
     shared_.barriers().vacant[half_][used_.index].wait(used_.parity ^ 1U);
-    const std::int32_t slot = peer < launch_.call.rank ? peer : peer - 1;  // none for the own partial sums
+    const std::int32_t slot = peer < launch_.call.rank ? peer : peer - 1;  // this rank's own partial sums have no slot
     TransactionBarrier& loaded = shared_.barriers().loaded[half_][used_.index];
     loaded.arrive_and_expect_tx(chunk_bytes);
     cute::SM90_TMA_LOAD_2D::copy(&launch_.heap->slots, reinterpret_cast<std::uint64_t*>(&loaded), once,
@@ -236,7 +236,7 @@ class StoreWarp {
     probe_.end(SpanKind::wait_partial, number_);
   }
 
-  /// The owner's tile: peers' partial tiles come into staging chunk by chunk, each chunk in rank order.
+  /// Loads peers' partial tiles into staging for an own tile, chunk by chunk, and each chunk in rank order.
   __device__ void load_partials(const schedule::GemmTile& tile, const GemmRegionTarget& target) {
     await_partials(tile);
     const std::int32_t columns_each = target.wide != 0 ? wide_chunk_columns : chunk_columns;
@@ -245,7 +245,8 @@ class StoreWarp {
     }
   }
 
-  /// All stores of the half tile have been performed at their destination: only then may its flags leave.
+  /// Waits until all stores of the half tile have been performed at their destination: only then may its flags be
+  /// signalled.
   __device__ void await_arrival() {
     probe_.begin();
     await_bulk_stores();
@@ -264,7 +265,7 @@ class StoreWarp {
     store_relaxed(flag, epoch_);
   }
 
-  /// Everything has left; tells the peers that expect results here.
+  /// Waits until all stores have left, and signals the peers that expect results from here.
   __device__ void finish() {
     if (launch_.waits_done == 0 || gave_up_) {
       return;  // the end of the kernel completes the stores; their source has been read
@@ -281,12 +282,12 @@ class StoreWarp {
   GemmContext& context_;
   const int half_;
   Probe probe_;
-  RingPosition used_;  // place of the ring that comes next
+  RingPosition used_;  // next place of the ring
   BarrierParities staged_parity_;
   std::uint64_t next_store_ns_ = 0;
   std::uint32_t epoch_ = 0;
   bool entered_ = false;
-  bool gave_up_ = false;  // a wait has expired: nothing more goes to peers, who are told by the abort word
+  bool gave_up_ = false;  // a wait gave up: nothing more goes to peers, who learn it from the abort word
   std::int32_t number_ = 0;
 };
 

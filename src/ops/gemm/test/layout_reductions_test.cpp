@@ -20,7 +20,7 @@ using kernels::GemmRegionTarget;
 using schedule::GemmRegion;
 using schedule::GemmTile;
 
-/// What an owner adds up from slots: its rows in a reduce-scatter, its columns in an all-reduce.
+/// Shape of the sums that an owner adds up from slots: its rows in a reduce-scatter, its columns in an all-reduce.
 MatrixShape slot_shape(const World& world, int owner) {
   const Problem& problem = world.problem();
   if (problem.operation == Operation::reduce_scatter) {
@@ -47,7 +47,7 @@ TEST(GemmLayout, SlotsOfDifferentSourcesAreApartAndEachIsFilled) {
             continue;
           }
           EXPECT_TRUE(sources.insert(source).second);
-          // Where the owner looks for the partial sums of this source.
+          // The place from which the owner reads the partial sums of this source.
           EXPECT_EQ(output.row_begin, layout.slot_rows * (source < owner ? source : source - 1));
           EXPECT_EQ(output.shape.rows, slot.rows);
           EXPECT_EQ(output.shape.columns, slot.columns);
@@ -85,7 +85,7 @@ TEST(GemmLayout, PeersComeFirstRotatedAndTheOwnRegionLast) {
   });
 }
 
-/// Its sum goes to the own output alone.
+/// Expects that the sum goes only to this rank's own output.
 void expect_sum_at_home(const World& world, int rank, std::int32_t index) {
   const Layout& layout = world.of(rank);
   const OutputTarget& sum = layout.outputs.at(static_cast<std::size_t>(index));

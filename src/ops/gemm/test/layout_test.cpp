@@ -1,5 +1,5 @@
-// What the host tells each rank's kernel, against a second statement of what the operations compute
-// (bench/gemm_sampled_result): every element has one source, and nothing lies outside of its buffer.
+// Layouts of all ranks, compared with a second statement of what the operations compute (bench/gemm_sampled_result):
+// every element has one source, and nothing lies outside of its buffer.
 
 #include "ops/gemm/layout.hpp"
 
@@ -107,7 +107,7 @@ TEST(GemmLayout, NoTargetLiesOutsideOfItsBuffer) {
   });
 }
 
-/// Row of which rank's A the region multiplies in its row `row`.
+/// Rank and row of A that the region multiplies in its row `row`.
 std::pair<int, std::int64_t> a_row_of(const World& world, int rank, const GemmRegionTarget& target, std::int64_t row) {
   const std::int64_t of_operand = target.a_row_begin + row;
   return target.a_map == 0 ? std::pair{rank, of_operand}
@@ -120,8 +120,8 @@ struct Corner {
   std::int64_t column;
 };
 
-/// The first and last element of a region that begins at `corner` of the result, multiplied where and from what the
-/// other statement says.
+/// Compares the first and last element of a region that begins at `corner` of the result with the other statement:
+/// which rank multiplies them, and from which rows.
 void expect_products(const World& world, int rank, std::size_t region, int destination, std::size_t part,
                      const Corner& corner) {
   const GemmRegion& shape = world.of(rank).schedule.region(static_cast<std::int32_t>(region));
@@ -139,7 +139,7 @@ void expect_products(const World& world, int rank, std::size_t region, int desti
   }
 }
 
-/// Where in the destination's result the first element written is. A slot of an all-reduce holds the owner's columns.
+/// Place of the first written element in the destination's result. A slot of an all-reduce holds the owner's columns.
 Corner corner_of(const World& world, const OutputTarget& output) {
   if (output.place == Place::symmetric) {
     return {output.row_begin, output.column_begin};
@@ -216,7 +216,7 @@ TEST(GemmLayout, EveryChunkOfAGatherHasAFlag) {
   });
 }
 
-/// What a handle takes from the heap, one buffer after the other.
+/// Bytes of the buffers that a handle allocates in the heap, in order.
 std::vector<std::int64_t> buffers_of(const Layout& layout) {
   const auto bytes = [](const MatrixShape& shape) { return shape.rows * shape.columns * 2; };
   std::vector<std::int64_t> buffers{(std::int64_t{kernels::CallPad::arrivals} + layout.tile_flags) * 4};

@@ -1,4 +1,4 @@
-// Plans: the simple rule gives valid ones for every shape, and a field that breaks a rule is named.
+// Plans of a GEMM: the rule gives a valid one for every shape, and a field that breaks a rule is named.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -323,7 +323,7 @@ TEST(GemmPlan, APushTakesTheTimeThatTheCallLeavesIt) {
   EXPECT_NEAR(256.0 * 4096 * 2 / (few_us * 1e3), 1.15 * few.drain_gb_per_s, 1);
 }
 
-/// The second one stores results later: it pushes only where a whole tile has a place until then.
+/// The second push warp stores results later, so it pushes only where staging holds a whole tile until then.
 TEST(GemmPlan, AWarpThatStoresPushesOnlyWhereNoResultWaitsForIt) {
   const Problem problem = make_problem(Operation::all_gather, 8192, 8192, 8192);
   const Plan planned = make_plan(problem, 8, multiprocessors);

@@ -1,5 +1,5 @@
-// Which tile comes next: every tile once, in the order that the regions state, and no order of events in which ranks
-// that wait for each other's tiles wait for ever.
+// The order of tiles: every tile comes once, in the order of the regions, and no order of events makes ranks that wait
+// for each other's tiles wait for ever.
 
 #include "ops/gemm/schedule.hpp"
 
@@ -163,8 +163,8 @@ std::int64_t half_tile(const GemmSchedule& schedule, const GemmTile& tile, int h
   return std::int64_t{tile.row / 64 + half} * columns + tile.column / schedule.tiling().tile_columns;
 }
 
-/// Ranks of a reduction, reduced to its dependencies, and stricter than the kernel: a cluster finishes a tile
-/// completely before it looks at the next, and an owner's tile wants all flags of all its CTAs at once.
+/// The ranks of a reduction, modelled by their dependencies only, and stricter than the kernel: a cluster finishes a
+/// tile completely before it begins the next, and an owner's tile needs all flags of all of its CTAs at once.
 class ReductionRun {
  public:
   ReductionRun(const gemm::Problem& problem, const Plan& plan, int world, int clusters) : clusters_(clusters) {

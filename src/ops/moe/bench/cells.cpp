@@ -79,7 +79,7 @@ void check_cell(const MoeCell& cell) {
   if (cell.ranks == 1 && cell.remote_share.part > 0) {
     throw InputError(fmt::format("remote share {} on 1 rank: it has no others", share_text(cell.remote_share)));
   }
-  // The rules of a share, without the work for many tokens.
+  // Checks the rules of a share with few tokens, which saves the work for many.
   moe::RoutingRequest request = routing_request(cell);
   std::fill(request.tokens.begin(), request.tokens.end(), 0);
   static_cast<void>(moe::make_routing(request));

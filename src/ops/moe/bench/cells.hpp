@@ -1,6 +1,6 @@
 #pragma once
-// Which mixture-of-experts layers `xstage bench moe` measures. A cell is one model shape with a number of tokens and a
-// routing; its variants are measured against each other. Pure host code.
+// The cells of `xstage bench moe`. A cell is one model shape with a number of tokens and a routing; its variants are
+// measured against each other. Host code without CUDA.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ struct MoeCell {
   int ranks = 1;
 };
 
-/// What the command line asks for: every shape with every number of tokens, routing and share.
+/// Choice of the command line: every shape with every number of tokens, routing and share.
 struct MoeChoice {
   std::vector<moe::Shape> shapes;
   std::vector<std::int64_t> tokens;
@@ -28,26 +28,26 @@ struct MoeChoice {
   std::vector<moe::Share> remote_shares;  // in lowest terms; 0/0: natural_share of the ranks
 };
 
-/// "all" or names of moe::shapes. This and those below: each once, in the order of the list; InputError for anything
-/// else.
+/// Parses "all" or names of moe::shapes. This function and those below return each entry once, in the order of the
+/// list, and throw InputError for anything else.
 [[nodiscard]] std::vector<moe::Shape> parse_moe_shapes(std::string_view text);
-/// Numbers, and "matrix", "decode" and "published" for those of ops/moe/bench/shapes.hpp.
+/// Parses numbers, and "matrix", "decode" and "published" for the lists of ops/moe/bench/shapes.hpp.
 [[nodiscard]] std::vector<std::int64_t> parse_moe_tokens(std::string_view text);
-/// "balanced", "skewed" and "one_expert".
+/// Parses "balanced", "skewed" and "one_expert".
 [[nodiscard]] std::vector<moe::Skew> parse_moe_routings(std::string_view text);
-/// "natural" and fractions such as "7/8".
+/// Parses "natural" and fractions such as "7/8".
 [[nodiscard]] std::vector<moe::Share> parse_remote_shares(std::string_view text);
 
-/// Of the choices of a router that knows nothing of ranks, those on other ranks.
+/// Share of remote choices for a router that does not know ranks.
 [[nodiscard]] moe::Share natural_share(int ranks);
 
-/// Cells on so many ranks, none twice. InputError if one breaks a rule.
+/// Cells on `ranks` ranks, without duplicates. InputError if one breaks a rule.
 [[nodiscard]] std::vector<MoeCell> make_moe_cells(const MoeChoice& choice, int ranks);
 
-/// The heap is made for the cell's tokens and no more.
+/// The problem of a cell; its heap holds the cell's tokens and no more.
 [[nodiscard]] moe::Problem problem_of(const MoeCell& cell);
 
-/// Where it equals natural_share, experts are drawn without regard to it.
+/// The request for a cell's routing. If the remote share equals natural_share, experts are drawn without regard to it.
 [[nodiscard]] moe::RoutingRequest routing_request(const MoeCell& cell);
 
 /// Names of the command line and of result files.

@@ -19,14 +19,14 @@ std::size_t index_of(int value) { return static_cast<std::size_t>(value); }
 
 bool is_on(Side side, int place, int source) { return side == Side::any || (side == Side::own) == (place == source); }
 
-/// Cards, one for each expert, dealt in random order and then again: no expert is ever two ahead of another.
+/// Cards, one for each expert, dealt in random order and then again, so that no expert is ever two ahead of another.
 class Deck {
  public:
   Deck(int first, int count, std::uint64_t seed, std::uint64_t number) : random_(seed, number), all_(index_of(count)) {
     std::iota(all_.begin(), all_.end(), first);
   }
 
-  /// The next card that the token does not hold. One that it holds stays for the next token.
+  /// Deals the next card that the token does not hold. A card that it holds stays for the next token.
   void deal(std::vector<std::int32_t>& held) {
     const auto is_new = [&](std::int32_t card) { return std::find(held.begin(), held.end(), card) == held.end(); };
     auto next = std::find_if(cards_.rbegin(), cards_.rend(), is_new);
@@ -91,9 +91,9 @@ class BalancedChooser : public ExpertChooser {
   std::vector<int> next_peer_;
 };
 
-/// Systematic sampling: experts are intervals on a line, as long as the probability with which each is chosen, and a
-/// comb with teeth 1 apart is laid on it. No interval is longer than 1, so that no expert is chosen twice, and each has
-/// exactly its probability, which drawing one after the other without putting back would not give.
+/// Systematic sampling. Experts are intervals on a line, as long as the probability with which each is chosen, and a
+/// comb with teeth at distance 1 is laid on it. No interval is longer than 1, so that no expert is chosen twice, and
+/// each expert has exactly its probability, which drawing one after the other without replacement would not give.
 class Comb {
  public:
   /// `experts` from the hottest on.
@@ -104,7 +104,7 @@ class Comb {
       sum += popularities[index_of(expert)];
     }
     for (const std::int32_t expert : experts) {
-      // Those that would be chosen more than once by a token are chosen once, the others share the rest.
+      // Experts that a token would choose more than once are chosen once, and the others share the rest.
       const std::uint64_t popularity = popularities[index_of(expert)];
       const bool always = budget_ > 0 && popularity * budget_ >= sum * one;
       if (always) {
@@ -129,8 +129,10 @@ class Comb {
   }
 
  private:
-  static constexpr std::uint64_t one = std::uint64_t{1} << 20U;  // times popularities of 2^35 in all: 64 bits suffice
-  static constexpr int uses_of_an_order = 16;  // which experts are chosen together depends on the order
+  // Length 1; times a sum of popularities of 2^35 it fits 64 bits.
+  static constexpr std::uint64_t one = std::uint64_t{1} << 20U;
+  // Draws with one order; which experts are chosen together depends on the order.
+  static constexpr int uses_of_an_order = 16;
 
   struct Item {
     std::int32_t expert;
@@ -221,8 +223,8 @@ class OneExpertChooser : public ExpertChooser {
   std::vector<std::int32_t> order_;
 };
 
-/// 1, 2^-s, 3^-s and so on times 2^24, s in steps of 1/256. pow would differ from library to library; roots and
-/// products are rounded correctly by all.
+/// The powers 1, 2^-s, 3^-s and so on, times 2^24, for s in steps of 1/256. They are computed by roots and products,
+/// which all libraries round correctly, while pow differs from library to library.
 std::vector<std::uint64_t> powers(int experts, int steps) {
   std::vector<std::uint64_t> values;
   for (int number = 1; number <= experts; ++number) {
@@ -249,7 +251,7 @@ std::vector<std::uint64_t> zipf_popularities(int experts, int top_k) {
     return values.front() * static_cast<std::uint64_t>(experts) <= factor * sum &&
            values.front() * static_cast<std::uint64_t>(top_k) <= sum;
   };
-  int steps = 0;  // all the same: always fits
+  int steps = 0;  // 0: all experts equally popular, which is always possible
   for (int step = 1024; step > 0; step /= 2) {
     if (fits(powers(experts, steps + step))) {
       steps += step;

@@ -1,5 +1,5 @@
 #pragma once
-// How a token comes to its experts: one class for each skew.
+// Chooses the experts of tokens, with one class for each skew.
 
 #include <cstdint>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace xstage::moe {
 
-/// Where experts may be, seen from the rank of the token.
+/// The ranks on which experts may lie, relative to the rank of the token.
 enum class Side { any, own, other };
 
 class ExpertChooser {
@@ -19,19 +19,19 @@ class ExpertChooser {
   ExpertChooser& operator=(const ExpertChooser&) = delete;
   virtual ~ExpertChooser() = default;
   /// Appends `count` experts of that side that are not yet in `chosen`, as a token of rank `source` chooses them. There
-  /// are as many.
+  /// must be that many.
   virtual void choose(int source, Side side, int count, std::vector<std::int32_t>& chosen) = 0;
 };
 
-/// For a request that has been checked.
+/// Makes the chooser for a valid request.
 [[nodiscard]] std::unique_ptr<ExpertChooser> make_expert_chooser(const RoutingRequest& request);
 
-/// Popularities of experts, the hottest first: as the -s-th power of 1, 2, 3 and so on, for the largest s of steps of
-/// 1/256 with which the hottest has at most 4 times the mean, and no more choices than there are tokens.
+/// Popularities of experts, the hottest first: the -s-th power of 1, 2, 3 and so on, for the largest s in steps of
+/// 1/256 with which the hottest expert has at most 4 times the mean, and at most one choice of each token.
 [[nodiscard]] std::vector<std::uint64_t> zipf_popularities(int experts, int top_k);
 
-/// Experts of all ranks from the hottest on: dealt to the ranks to and fro, so that none has more of the hot ones, as a
-/// serving system would place them.
+/// Experts of all ranks from the hottest on. They are dealt to the ranks in alternating direction, so that no rank has
+/// more of the hot ones, as a serving system would place them.
 [[nodiscard]] std::vector<std::int32_t> popularity_order(const RoutingRequest& request);
 
 }  // namespace xstage::moe

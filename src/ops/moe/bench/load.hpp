@@ -1,6 +1,6 @@
 #pragma once
-// What a routing makes the ranks of a cell do, and routings as a file, so that other programs measure the same ones.
-// Pure host code.
+// The work that a routing gives to the ranks of a cell, and files of routings, so that other programs measure the same
+// ones. Host code without CUDA.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace xstage::bench {
 
-/// Of the rank that has most of it: calls end when the last rank has.
+/// Each number is that of the rank where it is largest, since a call ends when the last rank has ended.
 struct MoeLoad {
   std::int64_t rows = 0;                // choices that a rank's experts compute
   std::int64_t dispatch_bytes = 0;      // rows that leave a rank: one for each other rank that a token needs

@@ -1,6 +1,6 @@
 #pragma once
-// `xstage bench moe`: an expert-parallel mixture-of-experts layer, and the kernels that make it, each alone
-// (rows.hpp). Built without CUDA, run_moe_bench says so.
+// `xstage bench moe`: measures an expert-parallel mixture-of-experts layer, and each of its kernels alone (rows.hpp).
+// In a build without CUDA run_moe_bench throws an error that says so.
 
 #include <optional>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// A stream of random integers, the same with every standard library (whose distributions and shuffles are not).
+// A stream of random integers, the same with every standard library, whose distributions and shuffles differ.
 
 #include <cstdint>
 #include <utility>
@@ -11,7 +11,7 @@ namespace xstage::moe {
 
 class RandomStream {
  public:
-  /// Streams with different numbers have nothing to do with each other.
+  /// Streams with different numbers are independent.
   RandomStream(std::uint64_t seed, std::uint64_t number) : seed_(bench::random_bits(seed, number)) {}
 
   /// Uniform in [0, limit). limit is at most 2^32.

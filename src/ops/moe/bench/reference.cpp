@@ -14,7 +14,7 @@ namespace xstage::moe {
 
 namespace {
 
-/// Through fp32, in which kernels accumulate.
+/// Rounds through fp32, in which kernels accumulate.
 double round_to_bf16(double value) {
   return static_cast<double>(bench::from_bf16(bench::to_bf16(static_cast<float>(value))));
 }
@@ -30,8 +30,8 @@ std::vector<double> to_double(std::span<const std::uint16_t> values) {
   return result;
 }
 
-/// Calls add(lane, term) for the terms of a product. Lanes, of which the caller makes sums of their own, let the
-/// compiler compute several at once: a layer has hundreds of millions of terms a token.
+/// Calls add(lane, term) for the terms of a product. The caller keeps a sum for each lane, which lets the compiler
+/// compute several lanes at once: a layer has hundreds of millions of terms for each token.
 constexpr std::size_t lanes = 8;
 template <typename Add>
 void each_term(std::span<const double> values, std::span<const std::uint16_t> weights, const Add& add) {
@@ -103,14 +103,14 @@ ReferenceResult linear2_columns(std::span<const double> activated, int expert, s
 
 namespace {
 
-/// What the sum over choices adds: one choice's row, or those of a rank's experts together.
+/// A summand of the sum over choices: one choice's row, or the sum of one rank's rows.
 struct Summand {
   int rank = 0;
   std::vector<double> columns;
   int rows = 1;
 };
 
-/// As adding in fp32.
+/// Adds with the rounding of fp32.
 void add(std::vector<double>& sums, const std::vector<double>& values, Rounding rounding) {
   for (std::size_t index = 0; index < sums.size(); ++index) {
     const double sum = sums[index] + values[index];

@@ -1,14 +1,14 @@
 #pragma once
-// What a token's result must be, in double: a statement of the layer that knows nothing of dispatch, tiles and packing.
-// For single tokens and columns, so that layers too large for a CPU can be checked by samples.
+// A token's expected result in double. This statement of the layer does not know dispatch, tiles and packing. It
+// computes single tokens and columns, so that samples can check layers that are too large for a CPU.
 //
 //   gate, up   = token * linear1^T                      exact, where kernels accumulate in fp32
 //   activated  = router_weight * silu(gate) * up        rounded to bf16: what Linear-2 reads
 //   row        = activated * linear2^T                  rounded to bf16, one for each choice
 //   output     = row of choice 0 + row of choice 1 ...  added in fp32 in this order, from 0 on, rounded to bf16
 //
-// With Combine::partial_sums all rows of another rank's experts stand as one in the place of the first of them: their
-// sum, added in the same way and rounded to bf16.
+// With Combine::partial_sums the rows of another rank's experts are replaced by one in the place of the first of them:
+// their sum, added in the same way and rounded to bf16.
 //
 // gate and up are not rounded; clamp, silu and router weight are applied in fp32 by kernels, in double here.
 
@@ -24,14 +24,14 @@ namespace xstage::moe {
 /// A row of an expert's weights, as bf16. `expert` counts through all ranks. Valid until the next call.
 using WeightRow = std::function<std::span<const std::uint16_t>(int expert, std::int64_t row)>;
 
-/// Not packed.
+/// Weights that are not packed.
 struct ExpertWeights {
   WeightRow gate;     // rows 0 to intermediate, of `hidden` elements
   WeightRow up;       // the same
   WeightRow linear2;  // rows 0 to hidden, of `intermediate` elements
 };
 
-/// Whether the reference rounds where kernels do, or nowhere: then it is what all implementations approximate.
+/// Whether the reference rounds where kernels do, or nowhere, which is the result that all implementations approximate.
 enum class Rounding { as_kernels, none };
 
 /// weight * silu(gate) * up with Problem::clamp; not rounded.

@@ -45,7 +45,7 @@ void check_share(std::string_view name, const Share& share) {
                       share.of, greatest_denominator));
 }
 
-/// No token has so many remote or local choices that it would have an expert twice.
+/// Checks that the share gives no token so many remote or local choices that an expert would occur twice.
 void check_remote_share(const RoutingRequest& request) {
   const Share& share = *request.remote_share;
   check_share("remote_share", share);
@@ -82,7 +82,7 @@ bool happens(RandomStream& random, const Share& share) {
   return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(share.of))) < share.part;
 }
 
-/// Of `choices` choices, those that are remote.
+/// Number of remote ones among `choices` choices.
 std::int64_t remote_of(std::int64_t choices, const Share& share) { return choices * share.part / share.of; }
 
 class RoutingMaker {
@@ -98,7 +98,7 @@ class RoutingMaker {
   RankRouting make(int rank) {
     RankRouting routing;
     routing.tokens = request_.tokens[static_cast<std::size_t>(rank)];
-    std::int64_t choices = 0;  // of the rank's tokens so far, masked ones apart
+    std::int64_t choices = 0;  // choices of the rank's tokens so far, without masked ones
     for (std::int64_t token = 0; token < routing.tokens; ++token) {
       std::vector<std::int32_t> experts;
       if (happens(token_masks_, request_.masked_tokens)) {
@@ -132,7 +132,7 @@ class RoutingMaker {
     return experts;
   }
 
-  /// Random parts of 2^24, which fp32 holds and adds exactly.
+  /// Weights are random multiples of 2^-24 with sum 1, which fp32 holds and adds exactly.
   std::vector<float> weights_of(const std::vector<std::int32_t>& experts) {
     constexpr std::uint64_t whole = std::uint64_t{1} << 24U;
     std::vector<std::uint64_t> parts;

@@ -1,6 +1,7 @@
 #pragma once
-// Which experts tokens choose: made up, for tests, benchmarks and simulation. The same request gives the same routing
-// on every machine: integers only, and floating-point operations that IEEE 754 rounds correctly.
+// Made-up routings, which say which experts tokens choose, for tests, benchmarks and simulation. The same request gives
+// the same routing on every machine: it uses only integers, and floating-point operations that IEEE 754 rounds
+// correctly.
 
 #include <cstdint>
 #include <optional>
@@ -20,7 +21,7 @@ enum class Skew {
 [[nodiscard]] Skew parse_skew(std::string_view name);  // "balanced", "zipf", "one_expert"; InputError for others
 [[nodiscard]] std::string_view name_of(Skew skew);
 
-/// part / of.
+/// The fraction part / of.
 struct Share {
   std::int64_t part = 0;
   std::int64_t of = 1;
@@ -32,18 +33,19 @@ struct RoutingRequest {
   int top_k = 0;
   std::vector<std::int64_t> tokens;  // of each rank
   Skew skew = Skew::balanced;
-  // Of a rank's choices, those of experts on other ranks; each token has as many as the share says or one less or one
-  // more, and all of a rank's tokens together as many as it says, rounded down. Without it, what comes of itself:
-  // about (world - 1) / world. Between ranks with unequal numbers of tokens `balanced` then holds on each rank alone.
-  // A token has an expert only once, so a share may hold the hottest expert of `zipf` below 4 times the mean.
+  // Share of a rank's choices that go to experts on other ranks. Each token has as many of them as the share says, or
+  // one less or one more, and all of a rank's tokens together have as many as it says, rounded down. Without it the
+  // share is about (world - 1) / world. Between ranks with different numbers of tokens `balanced` then holds on each
+  // rank alone. A token has an expert only once, so a share may hold the hottest expert of `zipf` below 4 times the
+  // mean.
   std::optional<Share> remote_share;
   Share masked_tokens;   // probability that a token chooses no expert at all. The other tokens are balanced
   Share masked_choices;  // probability that a single choice is struck out afterwards
   std::uint64_t seed = 1;
 };
 
-/// [tokens, top_k] each. A token's experts are distinct, those struck out -1 with weight 0. The others' weights are
-/// multiples of 2^-24 above zero, so that their sum is exactly 1 in fp32, in any order.
+/// Experts and weights, each [tokens, top_k]. A token's experts are distinct, and those struck out are -1 with weight
+/// 0. The others' weights are multiples of 2^-24 above zero, so that their sum is exactly 1 in fp32, in any order.
 struct RankRouting {
   std::int64_t tokens = 0;
   std::vector<std::int32_t> experts;

@@ -1,5 +1,5 @@
 #pragma once
-// What a routing makes ranks do: who has how many rows, and what goes to peers.
+// The work that a routing gives to ranks: the rows of each rank, and the rows that go to peers.
 
 #include <cstdint>
 #include <vector>
@@ -16,11 +16,11 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
-/// Choices of each expert of all ranks.
+/// Number of choices of each expert of all ranks.
 [[nodiscard]] std::vector<std::int64_t> expert_loads(const Routing& routing);
 
-/// What dispatch brings to each expert of `rank`, ordered by source rank, token and choice, as dispatch puts them into
-/// the expert's rows.
+/// The choices that dispatch brings to each expert of `rank`, ordered by source rank, token and choice, as dispatch
+/// puts them into the expert's rows.
 [[nodiscard]] std::vector<std::vector<Choice>> dispatched(const Routing& routing, int rank);
 
 /// Rows that cross from one rank to another.

@@ -1,6 +1,6 @@
 #pragma once
-// The variants of `xstage bench moe`, an expert-parallel mixture-of-experts layer and the kernels that make it, each
-// alone; its rows before they are measured, and what they say of each other.
+// The variants of `xstage bench moe`, which are an expert-parallel mixture-of-experts layer and its kernels, each
+// alone; its rows before they are measured, and the figures that compare them.
 //
 //   variant        each rank computes                       communication
 //   unfused        the layer: one kernel after the other    those of dispatch and combine
@@ -11,9 +11,9 @@
 //   combine        sums over choices                        one row back for each token and rank: Combine::partial_sums
 //   combine_rows   sums over choices                        one row back for each choice: Combine::rows
 //
-// and dispatch_local and combine_local, which are dispatch and combine whose rows for peers stay in the rank's own
-// memory: the kernels without the fabric. All have the same routing. One rank alone has `unfused`, `linear1` and
-// `linear2`.
+// Further variants are dispatch_local and combine_local: dispatch and combine whose rows for peers stay in the rank's
+// own memory, which measures the kernels without the fabric. All variants have the same routing. A single rank has only
+// `unfused`, `linear1` and `linear2`.
 
 #include <optional>
 #include <vector>
@@ -29,7 +29,7 @@ enum class MoePart { layer, dispatch, linear1, linear2, combine };
 
 struct MoeVariant : VariantEntry {
   MoePart part = MoePart::layer;
-  moe::Combine combine = moe::Combine::partial_sums;  // what crosses behind Linear-2
+  moe::Combine combine = moe::Combine::partial_sums;  // rows that ranks send each other after Linear-2
   bool local_twin = false;                            // an exchange whose rows for peers stay in the rank's own memory
 };
 
@@ -50,19 +50,19 @@ inline constexpr MoeVariant moe_variants[] = {
 /// Floating-point operations of one call, of the rank with most rows; 0 for exchanges.
 [[nodiscard]] double operations_of_rank(const MoeCell& cell, const MoeVariant& variant, const MoeLoad& load);
 
-/// Bytes of rows that leave the rank with most of them in one call, or would if it were no local twin; 0 unless it is
-/// an exchange.
+/// Bytes of rows that leave a rank in one call, or would leave it if the variant were no local twin; the maximum over
+/// ranks. 0 unless it is an exchange.
 [[nodiscard]] std::int64_t remote_bytes(const MoeVariant& variant, const MoeLoad& load);
 
-/// The plan of a variant: the rule's, but for what crosses behind Linear-2.
+/// The plan of a variant: that of the rule, except for `combine`.
 [[nodiscard]] moe::Plan plan_of(const MoeCell& cell, const MoeVariant& variant, int multiprocessors);
 
 /// The cell's rows for these variants, on GPUs of so many multiprocessors.
 [[nodiscard]] CellHead head_of(const MoeCell& cell, const std::vector<MoeVariant>& variants, int multiprocessors);
 
-/// Rates. Of layers: `ratio` to linear1 + linear2 (all that is not computing is on top), `parts_ratio` to dispatch +
-/// linear1 + linear2 + its own combine, and the ceiling of these parts. Of exchanges with peers, where R
-/// (`drain_gb_per_s`) is known: `drain_share`.
+/// Adds rates. For layers it adds `ratio` to linear1 + linear2 (everything above 1 is not computing), `parts_ratio` to
+/// dispatch + linear1 + linear2 + its own combine, and the ceiling of these parts. For exchanges with peers it adds
+/// `drain_share`, if R (`drain_gb_per_s`) is known.
 void add_figures(const MoeLoad& load, const MoeCell& cell, std::vector<Row>& rows_of_cell,
                  const std::optional<double>& drain_gb_per_s);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The model shapes of the MoE matrix, which tests, benchmarks, plans and simulations share.
+// The model shapes of the MoE matrix, shared by tests, benchmarks, plans and simulations.
 
 #include <array>
 #include <cstdint>
@@ -21,10 +21,10 @@ struct Shape {
 /// All seven, from the smallest to the largest.
 [[nodiscard]] std::span<const Shape> shapes();
 
-/// By its name, in upper or lower case. InputError with all names if there is none.
+/// Finds a shape by its name, in upper or lower case. InputError with all names if there is none.
 [[nodiscard]] const Shape& find_shape(std::string_view name);
 
-/// Tokens per rank of the matrix, of its rows for decoding, and of the rows that public figures compare with.
+/// Tokens per rank: those of the matrix, of its rows for decoding, and of the rows that compare with published figures.
 inline constexpr std::array<std::int64_t, 3> matrix_tokens{1024, 4096, 8192};
 inline constexpr std::array<std::int64_t, 2> decode_tokens{64, 256};
 inline constexpr std::array<std::int64_t, 2> published_tokens{512, 2048};

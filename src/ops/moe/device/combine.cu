@@ -1,20 +1,21 @@
-// Combine: results of Linear-2 to the ranks of their tokens, and there the sums over the tokens' choices, in one
-// kernel.
+// Combine, in one kernel: it sends results of Linear-2 to the ranks of their tokens, and adds up the rows of each token
+// there.
 //
-//   first warps       send what this rank's experts have for peers' tokens into their slots, token by token:
+//   first warps       send what this rank's experts computed for peers' tokens into the peers' slots, token by token:
 //                     their sum, one row for each token               combine_partial_sender.cuh
 //                     or all of their rows                                    combine_sender.cuh
-//   the next warp     tells peers what has been sent                   exchange_progress.cuh
+//   the next warp     signals peers what has been sent               exchange_progress.cuh
 //   the other warps   add up this rank's tokens as their rows arrive             combine_sum.cuh
 //
-// What crosses does so once, in bf16. Rows of a rank's own experts do not move at all. For 8192 tokens of 14 KiB with 8
-// choices on two ranks sums are 117 MB, 315 us of the fabric, and memory reads 1.06 GB and writes 235 MB; rows are
-// 470 MB, 1.26 ms.
+// A row crosses the fabric once, in bf16, and rows of a rank's own experts do not move at all. For 8192 tokens of 14
+// KiB with 8 choices on two ranks, partial sums are 117 MB and take 315 us of the fabric, while memory reads 1.06 GB
+// and writes 235 MB. Single rows are 470 MB and take 1.26 ms.
 //
-// Which rows a token has where stands in the tables of routes that dispatch left. Slots are free again when their rank
-// enters the next call. Between the calls of a layer that is the next dispatch: no peer sends before it has finished
-// that one, for which it needs this rank's counts. So combine waits for nobody's entry, unless it stands alone
-// (`enters`). All CTAs of a rank must be resident together, and as many on every rank.
+// The tables of routes that dispatch wrote say on which rank each choice of a token has its row. A rank's slots are
+// free again when the rank enters the next call. In a layer the next call is the next dispatch, and no peer sends
+// before it has finished that dispatch, for which it needs this rank's counts. Combine therefore does not wait for the
+// entry of peers, unless it is launched without a dispatch (`enters`). All CTAs of a rank must be resident together,
+// and every rank must have the same number of them.
 
 #include "device/launch.hpp"
 #include "ops/moe/device/combine_partial_sender.cuh"
@@ -26,11 +27,12 @@ namespace xstage::kernels {
 
 struct CombineCall {
   std::uint32_t epoch;  // from 1 on
-  /// The dispatch before it has done nothing, because of a bad choice in a call before that: peers may not come.
+  /// The dispatch before this combine did nothing, because a call before it had an invalid choice: peers may not
+  /// launch.
   bool passes_over;
 };
 
-/// Before any thread of the CTA ends the call.
+/// Must run before any thread of the CTA ends the call.
 __device__ inline CombineCall begin_combine(const CollectiveCall& call, std::int32_t block) {
   std::uint32_t calls;
   std::uint32_t passed_over;
@@ -45,7 +47,7 @@ template <class Delay>
 __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t block, std::int32_t blocks) {
   const RolePlace all{0, combine_warps, warp_index(), 0, 0, block, blocks};
   const std::int32_t warp = all.warp;
-  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
+  // The next kernel may start as soon as multiprocessors become free; it waits itself for the results of this one.
   cudaTriggerProgrammaticLaunchCompletion();
   const CollectiveCall call(launch.exchange.call, block);
   const bool sends = warp < launch.senders;
@@ -58,13 +60,13 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
     sender.prepare();
   }
   all.synchronise();
-  cudaGridDependencySynchronize();  // the kernel before in the stream has made the rows
+  cudaGridDependencySynchronize();  // the kernel before this one in the stream has written the rows
   const auto [epoch, passes_over] = begin_combine(call, block);
   if (launch.enters != 0 && block == 0 && all.thread() == combine_threads - 1) {
     call.announce(epoch);
   }
   if (passes_over) {
-    // Nobody has anything to send or to wait for.
+    // There is nothing to send and nothing to wait for.
   } else if (sends && launch.partial_sums != 0) {
     CombinePartialSender<Delay>(launch, shared, sender_place, delay).run(epoch);
   } else if (sends) {
@@ -79,19 +81,21 @@ __device__ inline void run_combine(const CombineLaunch& launch, std::int32_t blo
     const std::int32_t adders = combine_adders(launch.senders);
     CombineSum<Delay>(launch, all.part(combine_warps - adders, adders), delay).run(epoch);
   }
-  all.synchronise();  // all have read the number of the call before it changes
+  all.synchronise();  // all warps have read the number of the call before it changes
   if (all.thread() == 0) {
-    store_relaxed(call.own_signal(MoeExchangePad::calls_of_combine(block)), epoch);  // who adds has waited for peers
+    // The adding warps have waited for peers.
+    store_relaxed(call.own_signal(MoeExchangePad::calls_of_combine(block)), epoch);
   }
 }
 
-/// One rank a launch.
+/// The kernel of one rank in a launch of its own.
 template <class Delay>
 __global__ void __launch_bounds__(combine_threads, 1) combine_kernel(const __grid_constant__ CombineLaunch launch) {
   run_combine<Delay>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
 }
 
-/// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+/// The kernel of all virtual ranks in one cooperative launch: the rank follows from the block index, and parameters lie
+/// in device memory.
 template <class Delay>
 __global__ void __launch_bounds__(combine_threads, 1)
     combine_virtual_kernel(const CombineLaunch* launches, std::int32_t ranks) {

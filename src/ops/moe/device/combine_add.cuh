@@ -1,5 +1,5 @@
 #pragma once
-// The sum of some rows, in fp32, from 0 on, rounded to bf16 once.
+// Adds up some rows in fp32, from 0 on, and rounds the sum to bf16 once.
 
 #include <cuda_bf16.h>
 
@@ -7,15 +7,16 @@
 
 namespace xstage::kernels {
 
-/// What one of the warps that share a sum does of it.
+/// The part of a sum that one of the warps computes which share it.
 class RowAdder {
  public:
   __device__ RowAdder(std::int32_t top_k, std::int32_t warps, std::int32_t warp)
       : top_k_(top_k), first_(warp * 32 * step), stride_(warps * 32 * step) {}
 
-  /// Bytes [begin, end) of the rows that lanes know, in the order of lanes, to those of `sum`; null: no row.
+  /// Adds bytes [begin, end) of the rows whose addresses the lanes hold, in the order of the lanes, and writes them to
+  /// `sum`. Null: the lane has no row.
   __device__ void add(const char* row, const RowBytes& bytes, char* sum) const {
-    // All lanes take part in every turn: they tell each other where rows are.
+    // All lanes take part in every turn, since they pass each other the addresses of rows.
 #pragma unroll 1
     for (std::int32_t first = bytes.begin + first_; first < bytes.end; first += columns * stride_) {
       std::int32_t offsets[columns];
@@ -38,8 +39,8 @@ class RowAdder {
   }
 
  private:
-  static constexpr std::int32_t at_once = 8;  // rows whose loads are under way together
-  static constexpr std::int32_t columns = 2;  // parts of each of them
+  static constexpr std::int32_t at_once = 8;  // rows whose loads are in flight together
+  static constexpr std::int32_t columns = 2;  // parts of each of these rows
   static constexpr std::int32_t step = 16;    // bytes of a lane
 
   __device__ void add_rows(float (&sums)[columns][8], const char* row, std::int32_t choice,

@@ -1,6 +1,6 @@
 #pragma once
-// A warp that sends partial sums: what this rank's experts have for a token of a peer, added up here, crosses as one
-// row. Groups of these warps take turns at the tokens. Sums leave from registers.
+// A warp that sends partial sums. The rows that this rank's experts computed for a token of a peer are added up here
+// and cross the fabric as one row. Groups of these warps take turns at the tokens, and sums are stored from registers.
 
 #include "ops/moe/device/combine_add.cuh"
 #include "ops/moe/device/combine_peers.cuh"
@@ -34,15 +34,15 @@ class CombinePartialSender {
   }
 
  private:
-  /// As many as there is work for; of short parts at a time more than of whole rows.
+  /// Number of groups: not more than there is work for, and more groups for short parts than for whole rows.
   [[nodiscard]] __device__ std::int32_t groups_of() const {
     const std::int32_t warps_with_work = min(launch_.senders, (peers_.most_bytes() + 511) / 512);
     const std::int32_t most = max(launch_.sender_groups, launch_.senders / max(1, warps_with_work));
     return min(most, max(1, peers_.count()));
   }
 
-  /// Every `groups`th token, from this group's first on. Where the rows of a token are is read while the one before it
-  /// is added up.
+  /// Sends every `groups`th token, from this group's first one on. The places of a token's rows are read while the
+  /// token before it is added up.
   __device__ void send_all(const RowAdder& adder, std::int32_t group, std::int32_t groups) {
     PeerPart part = advanced(peers_.first(), group);
     std::int32_t row = peers_.read_row(part);
@@ -52,7 +52,7 @@ class CombinePartialSender {
       const std::int32_t following_row = peers_.read_row(following);
       send(adder, part, row);
       if (peers_.exists(following)) {
-        // To all peers: adders wait for every sender, also for one whose turns are never those of their tokens.
+        // Noted for all peers: adders wait for every sender, also for one that never sends a row for their tokens.
         note(static_cast<std::uint32_t>(peers_.before(following)));
       }
       part = following;
@@ -68,7 +68,7 @@ class CombinePartialSender {
     return part;
   }
 
-  /// Into the slot of the token's first choice of this rank.
+  /// Sends a sum into the slot of the token's first choice on this rank.
   __device__ void send(const RowAdder& adder, const PeerPart& part, std::int32_t row) {
     const std::uint32_t here = __ballot_sync(0xFFFFFFFFU, row >= 0);
     if (here == 0U) {
@@ -81,7 +81,7 @@ class CombinePartialSender {
               launch_.slots[part.owner] + slot * row_bytes);
   }
 
-  /// To all owners, for the stores of all lanes. `tokens`: of the owner that this lane stands for.
+  /// Notes the progress of all lanes' stores for all owners. `tokens` is that of the owner for which this lane stands.
   __device__ void note(std::uint32_t tokens) {
     shared_.progress().note_of_warp(lane_index() < exchange_.call.world, sender_, lane_index(), tokens, delay_);
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The tokens of peers whose results a CTA sends back: those of its share of each rank's tokens, peer by peer in turn.
-// In the order of tokens, not of experts: tokens then become complete evenly over time, and their ranks add them up
-// while others are on their way. All methods are for whole warps.
+// The tokens of peers whose results a CTA sends back: its share of each peer's tokens, with the peers in turn. They are
+// ordered by token and not by expert, because tokens then become complete evenly over time, and their ranks add them up
+// while others are in flight. All methods are for whole warps.
 
 #include "ops/moe/device/exchange_shared.cuh"
 
@@ -22,7 +22,8 @@ class CombinePeers {
         block_(place.block),
         blocks_(place.blocks) {}
 
-  /// Whether their slots are free: they have entered this call, or a dispatch before it that nobody gave up.
+  /// Whether the slots of peers are free: the peers have entered this call, or no wait gave up in the dispatch before
+  /// it.
   [[nodiscard]] __device__ bool may_store(std::uint32_t epoch) const {
     bool may = true;
     if (lane_index() == 0) {
@@ -31,8 +32,8 @@ class CombinePeers {
     return __shfl_sync(0xFFFFFFFFU, may ? 1 : 0, 0) != 0;
   }
 
-  /// Before the methods below. Lane k keeps the share of rank k's tokens that CTAs with this one's number have, on
-  /// whatever rank.
+  /// To be called before the methods below. Lane k keeps the share of rank k's tokens that belongs to the CTAs with
+  /// this one's number on every rank.
   __device__ void find_tokens() {
     if (lane_index() < exchange_.call.world && lane_index() != exchange_.call.rank) {
       parts_ = CombineParts::of(__ldcg(exchange_.tokens_of + lane_index()), exchange_.row_bytes, block_, blocks_);
@@ -40,11 +41,11 @@ class CombinePeers {
     longest_ = __reduce_max_sync(0xFFFFFFFFU, parts_.own.count());
   }
 
-  /// The most parts of a peer.
+  /// The largest number of parts of a peer.
   [[nodiscard]] __device__ std::int32_t longest() const { return longest_; }
-  /// The parts of all peers.
+  /// The number of parts of all peers.
   [[nodiscard]] __device__ std::int32_t count() const { return __reduce_add_sync(0xFFFFFFFFU, parts_.own.count()); }
-  /// Bytes of the longest of them.
+  /// Bytes of the longest part.
   [[nodiscard]] __device__ std::int32_t most_bytes() const { return __reduce_max_sync(0xFFFFFFFFU, parts_.bytes); }
   [[nodiscard]] __device__ bool exists(const PeerPart& part) const { return part.number < longest_; }
 
@@ -61,7 +62,7 @@ class CombinePeers {
     return part;
   }
 
-  /// Of the rank that this lane stands for: its parts that come before that one.
+  /// Number of parts, of the rank for which this lane stands, that come before `part`.
   [[nodiscard]] __device__ std::int32_t before(const PeerPart& part) const {
     return part.number + (turn_of(lane_index()) < turn_of(part.owner) ? 1 : 0);
   }
@@ -70,7 +71,7 @@ class CombinePeers {
   [[nodiscard]] __device__ std::int64_t first_slot(const PeerPart& part) const {
     return std::int64_t{index(part) / of_owner(parts_.count, part)} * exchange_.top_k;
   }
-  /// The row of this lane's choice on this rank; negative: it has none.
+  /// The row of this lane's choice on this rank; negative if it has none.
   [[nodiscard]] __device__ std::int32_t read_row(const PeerPart& part) const {
     const std::int64_t table = std::int64_t{part.owner} * exchange_.most_tokens * exchange_.top_k;
     const std::int64_t slot = table + first_slot(part) + lane_index();
@@ -84,7 +85,8 @@ class CombinePeers {
   }
 
  private:
-  /// A rank without tokens waits for nothing else in combine, and must be told all the same.
+  /// Checks the abort word and reports an abort: a rank without tokens has no other wait in combine by which it would
+  /// learn of it.
   [[nodiscard]] __device__ bool nobody_gave_up(std::uint32_t epoch) const {
     if (load_relaxed(call_.own_signal(CallPad::abort)) == 0U) {
       return true;
@@ -93,7 +95,7 @@ class CombinePeers {
     return false;
   }
 
-  /// A rank's place among the peers that have their turns.
+  /// Position of a rank in the order of turns.
   [[nodiscard]] __device__ std::int32_t turn_of(std::int32_t rank) const {
     return rank > exchange_.call.rank ? rank : rank + exchange_.call.world;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// A warp that sends results back, of some rows of every token: all sending warps of a CTA walk through the same tokens
-// and take turns at pieces of their rows.
+// A warp that sends single rows back. All sending warps of a CTA go through the same tokens and take turns at pieces of
+// their rows.
 
 #include "ops/moe/device/combine_peers.cuh"
 
@@ -43,7 +43,7 @@ class CombineSender {
   }
 
  private:
-  /// Where the rows of a token are is read while the one before it is sent.
+  /// Sends all rows. The places of a token's rows are read while the token before it is sent.
   __device__ void send_all() {
     PeerPart part = peers_.first();
     std::int32_t row = peers_.read_row(part);
@@ -105,7 +105,7 @@ class CombineSender {
   [[nodiscard]] __device__ static std::int32_t lane_owner() { return lane_index() % max_world; }
   [[nodiscard]] __device__ bool is_owner() const { return lane_index() < exchange_.call.world; }
 
-  /// The largest of the values that the lanes of one owner have.
+  /// The largest value among the lanes of one owner.
   [[nodiscard]] __device__ static std::uint32_t most_of_owner(std::uint32_t value) {
 #pragma unroll
     for (std::int32_t distance = max_world; distance < 32; distance *= 2) {
@@ -114,8 +114,8 @@ class CombineSender {
     return value;
   }
 
-  /// Each rank has four lanes that keep what it is to be told: tokens that are complete when so many pieces are. A
-  /// fifth one, that comes while their stores are on their way, shares the word of one behind it.
+  /// Notes that a token is complete when all pieces loaded so far have been stored. Each rank has four lanes for such
+  /// notes; a fifth token whose stores are in flight shares the note of a later one.
   __device__ void note_token(std::int32_t owner, std::int32_t number) {
     if (lane_index() == owner + max_world * (number % (32 / max_world)) && !waits_) {
       waits_ = true;
@@ -124,7 +124,7 @@ class CombineSender {
     }
   }
 
-  /// One lane for each owner.
+  /// Notes progress, in one lane for each owner.
   __device__ void note(bool notes, std::uint32_t tokens) {
     shared_.progress().note_of_warp(notes, sender_, lane_owner(), tokens, delay_);
   }

@@ -1,7 +1,7 @@
 #pragma once
-// Warps that add up a token's rows, in the order of its choices. Rows of this rank's own experts are read where
-// Linear-2 left them, those of peers from the slots into which they came. A peer's partial sum stands where its first
-// row would.
+// Warps that add up the rows of a token in the order of its choices. Rows of this rank's own experts are read where
+// Linear-2 wrote them, rows of peers from the slots in which they arrived. A peer's partial sum takes the place of its
+// first row in the order.
 
 #include "ops/moe/device/combine_add.cuh"
 
@@ -31,7 +31,7 @@ class CombineSum {
     for (std::int32_t part = parts_.own.begin + group_; part < parts_.own.end; part += groups_) {
       const char* row = row_of(part / parts_.count);
       if (!await(part, epoch)) {
-        return;  // the output means nothing, and the host is told
+        return;  // the output is invalid, and the report says so
       }
       delay_();
       adder_.add(row, bytes_of(part), launch_.output + std::int64_t{part / parts_.count} * exchange_.row_bytes);
@@ -39,8 +39,9 @@ class CombineSum {
   }
 
  private:
-  /// Until all that peers send for this token, or part of one, has arrived. Not awaited for what they send for nobody:
-  /// at the end of the last token everything is here, since each of them sends in order.
+  /// Polls until everything that peers send for this token, or part of one, has arrived. For the last part of the CTA
+  /// it waits for the end of every sender instead. Each sender sends in order, so everything that peers send to this
+  /// CTA has then arrived, also what no part needed.
   [[nodiscard]] __device__ bool await(std::int32_t part, std::uint32_t epoch) const {
     const bool all = launch_.overlaps == 0 || part + 1 == parts_.own.end;
     const auto number = static_cast<std::uint32_t>(part + 1 - parts_.own.begin);
@@ -55,7 +56,7 @@ class CombineSum {
       }
     }
     arrived = __all_sync(0xFFFFFFFFU, arrived) != 0;
-    __syncwarp();  // all lanes read what some of them have acquired; a vote orders nothing
+    __syncwarp();  // orders the loads of all lanes behind what some lanes acquired; a vote alone orders nothing
     return arrived;
   }
 
@@ -66,7 +67,8 @@ class CombineSum {
     return wait_at_least(call_.waits(), {WaitSite::returned_rows, rank, flag, epoch}, call_.own_signal(word), expected);
   }
 
-  /// The row of this lane's choice; null where there is none, or where another lane knows a sum that it is part of.
+  /// The row of this lane's choice. It is null if there is none, and if another lane holds the partial sum that
+  /// contains it.
   [[nodiscard]] __device__ const char* row_of(std::int32_t token) const {
     const CallParameters& call = exchange_.call;
     const std::int64_t slot = std::int64_t{token} * exchange_.top_k + lane_index();

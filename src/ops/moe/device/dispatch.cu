@@ -1,19 +1,19 @@
-// Dispatch: every row of a choice to the rank that has its expert, in one kernel without work of the host.
+// Dispatch: it brings the row of every choice to the rank that has its expert, in one kernel without host work.
 //
 //   all warps         count choices, exchange counts, find the rows     dispatch_counts.cuh, dispatch_places.cuh
-//   first warps       send tokens: to all rows here, to one row on each peer              dispatch_sender.cuh
-//   the next warps    copy what peers have sent to its further rows                       dispatch_copier.cuh
-//   the last warp     counts nothing; tells peers what has been sent                exchange_progress.cuh
+//   first warps       send each token to all of its rows here and to one row on each peer      dispatch_sender.cuh
+//   the next warps    copy received tokens to their other rows                                 dispatch_copier.cuh
+//   the last warp     does not count; signals peers what has been sent                   exchange_progress.cuh
 //
-// Why so: rows are what the grouped GEMM reads, so each choice must have its own, and writing them is what limits a
-// rank besides the fabric: for 8192 tokens of 14 KiB with 8 choices 940 MB, which alone take 297 us, while the 117 MB
-// that cross between two ranks need 314. So a token is read once, for all of its rows and peers, and crosses once for
-// each rank, straight into a row: a staging place would be written and read for nothing. Copies are made while tokens
-// arrive, token by token, not after the last arrival, where nothing would hide them.
+// The grouped GEMM reads rows, so each choice must have its own row, and besides the fabric the writes of rows limit a
+// rank: 8192 tokens of 14 KiB with 8 choices have 940 MB of rows, which alone take 297 us, while the 117 MB that cross
+// between two ranks take 314 us. A token is therefore read once for all of its rows and peers, and it crosses once to
+// each rank, directly into a row: a staging buffer would be written and read in vain. Copies are made while tokens
+// arrive, token by token, and not after the last arrival, when nothing would hide them.
 //
-// Rows, weights, origins and routes may be overwritten when this rank has entered the call, which its counts say; all
-// of it is complete when the kernel ends. Intervals of tokens are the same for senders and copiers of all ranks: CTAs,
-// warps and ring sizes are the same on every rank. All CTAs of a rank must be resident together.
+// Peers may overwrite rows, weights, origins and routes when this rank has entered the call, which its counts say. All
+// of them are complete when the kernel ends. Senders and copiers of all ranks divide tokens into the same intervals, so
+// CTAs, warps and ring sizes must be the same on every rank. All CTAs of a rank must be resident together.
 
 #include "device/launch.hpp"
 #include "ops/moe/device/dispatch_copier.cuh"
@@ -26,7 +26,7 @@ template <class Delay>
 __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t block, std::int32_t blocks) {
   const RolePlace all{0, dispatch_warps, warp_index(), 0, 0, block, blocks};
   const std::int32_t warp = all.warp;
-  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
+  // The next kernel may start as soon as multiprocessors become free; it waits itself for the results of this one.
   cudaTriggerProgrammaticLaunchCompletion();
   const DispatchShared shared(launch, all);
   const DispatchPlaces places(launch, shared, all);
@@ -42,12 +42,12 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
   if (sends) {
     sender.prepare();
   }
-  cudaGridDependencySynchronize();  // the kernel before in the stream may have written the tokens
+  cudaGridDependencySynchronize();  // the kernel before this one in the stream may have written the tokens
   places.count();
   delay();
   places.publish();
   if (sends) {
-    sender.load_first();  // not before: choices and counts would queue behind 10 MB of rows
+    sender.load_first();  // loaded no earlier, since choices and counts would queue behind 10 MB of rows
   }
   delay();
   places.find();
@@ -64,19 +64,20 @@ __device__ inline void run_dispatch(const DispatchLaunch& launch, std::int32_t b
   const std::uint32_t epoch = shared.words().epoch;
   all.synchronise();
   if (all.thread() == 0) {
-    // Nobody waits for peers here: copiers have heard from all of them that everything has come.
+    // No wait for peers is needed here: the copiers have acquired the last flag of each of them.
     store_relaxed(CollectiveCall(launch.exchange.call, block).own_signal(MoeExchangePad::calls_of_dispatch(block)),
                   epoch);
   }
 }
 
-/// One rank a launch.
+/// The kernel of one rank in a launch of its own.
 template <class Delay>
 __global__ void __launch_bounds__(dispatch_threads, 1) dispatch_kernel(const __grid_constant__ DispatchLaunch launch) {
   run_dispatch<Delay>(launch, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(gridDim.x));
 }
 
-/// Virtual ranks: one cooperative launch, the rank comes from the block index. Parameters lie in device memory.
+/// The kernel of all virtual ranks in one cooperative launch: the rank follows from the block index, and parameters lie
+/// in device memory.
 template <class Delay>
 __global__ void __launch_bounds__(dispatch_threads, 1)
     dispatch_virtual_kernel(const DispatchLaunch* launches, std::int32_t ranks) {

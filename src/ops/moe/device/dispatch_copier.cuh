@@ -1,10 +1,11 @@
 #pragma once
-// A warp that finishes what some warps of peers send: a token crosses once, into the first of its rows here; the copier
-// makes the others, and leaves weight and origin of each. Soon after the arrival, while the row is in L2. It turns from
-// one sender to the next with every token, as they come; when all copiers have heard the last of them, all is here.
+// A warp that completes the tokens which some warps of peers send. A token crosses the fabric once, into the first of
+// its rows here. The copier copies it to its other rows, and writes weight and origin of each row, soon after the
+// arrival, while the row is in L2. It takes the tokens of its senders in turn, as they arrive; when all copiers have
+// acquired the last flags of their senders, everything has arrived.
 //
-// Through registers: bulk copies through shared memory need a proxy fence after each flag, which waits for the bulk
-// stores of the multiprocessor that are on their way, 5 us of them.
+// It copies through registers. Bulk copies through shared memory would need a proxy fence after each flag, and that
+// fence waits 5 us for the multiprocessor's own bulk stores in flight.
 
 #include "ops/moe/device/dispatch_places.cuh"
 
@@ -32,25 +33,25 @@ class DispatchCopier {
   }
 
  private:
-  /// What a warp of a peer's CTA sends: lane k keeps the numbers of this copier's stream k.
+  /// The tokens that one warp of a peer's CTA sends. Lane k keeps the numbers of this copier's stream k.
   struct Stream {
     std::int32_t source;
     std::int32_t sender;
-    std::int32_t first;  // of its tokens, on their rank
+    std::int32_t first;  // first of its tokens, counted on their rank
     std::int32_t count;
-    std::uint32_t seen;  // its flag, when last looked at
+    std::uint32_t seen;  // its flag, when it was last polled
   };
-  /// One token of a stream. Behind the last one comes the word that nothing more will.
+  /// One token of a stream. After the last token comes an end item, whose flag says that nothing more follows.
   struct Item {
     std::int32_t stream;
     std::int32_t number;
   };
 
   static constexpr std::int32_t step = 16;     // bytes of a lane
-  static constexpr std::int32_t at_once = 16;  // loads of a lane under way together
+  static constexpr std::int32_t at_once = 16;  // loads of a lane that are in flight together
 
-  /// Streams come from all peers' CTAs with this one's number; each rank begins with another peer. Fewer streams than
-  /// copiers: several of them take turns at one.
+  /// Finds the streams of this copier, which come from the CTAs of all peers with this CTA's number. Each rank begins
+  /// with another peer. If there are fewer streams than copiers, several copiers take turns at a stream.
   __device__ void find_streams() {
     epoch_ = shared_.words().epoch;
     const std::int32_t streams = (exchange_.call.world - 1) * launch_.senders;
@@ -59,7 +60,7 @@ class DispatchCopier {
     const std::int32_t distance = min(streams, launch_.copiers);
     turn_ = copier_ / streams;
     streams_ = turn_ < turns_ ? (streams - first + distance - 1) / distance : 0;
-    stream_.count = -1;  // not even an end
+    stream_.count = -1;  // no token and no end item
     if (lane_index() < streams_) {
       const std::int32_t index = first + lane_index() * distance;
       stream_.source = (exchange_.call.rank + 1 + index / launch_.senders) % exchange_.call.world;
@@ -73,7 +74,7 @@ class DispatchCopier {
     longest_ = __reduce_max_sync(0xFFFFFFFFU, stream_.count);
   }
 
-  /// The routes of a token that is known to have come are read while the one before it is copied.
+  /// Takes all tokens. If a token is known to have arrived, its routes are read while the token before it is copied.
   __device__ void take_all() {
     Item item = next({streams_ - 1, turn_ - turns_});
     bool is_read = false;
@@ -100,7 +101,7 @@ class DispatchCopier {
     }
   }
 
-  /// Tokens of all streams in turn, as they come.
+  /// The next token, with the streams in turn.
   [[nodiscard]] __device__ Item next(Item item) const {
     do {
       ++item.stream;
@@ -116,16 +117,16 @@ class DispatchCopier {
     return __shfl_sync(0xFFFFFFFFU, value, item.stream);
   }
   [[nodiscard]] __device__ bool is_end(const Item& item) const { return item.number == of_stream(stream_.count, item); }
-  /// What its flag must have reached.
+  /// Value that the item's flag must have reached.
   [[nodiscard]] __device__ std::uint32_t expected(const Item& item) const {
     return flag_value(epoch_, is_end(item) ? MoeExchangePad::all_sent : static_cast<std::uint32_t>(item.number) + 1U);
   }
-  /// As far as this copier knows.
+  /// Whether the item has arrived, by the last poll.
   [[nodiscard]] __device__ bool has_come(const Item& item) const {
     return reached(of_stream(stream_.seen, item), expected(item));
   }
 
-  /// False when the wait was given up.
+  /// Waits until the item has arrived. Returns false if the wait gave up.
   __device__ bool await(const Item& item) {
     if (has_come(item)) {
       return true;
@@ -134,7 +135,8 @@ class DispatchCopier {
     const std::uint32_t flag = MoeExchangePad::flag(source, block_, blocks_, of_stream(stream_.sender, item));
     const std::uint32_t* word = call_.own_signal(MoeExchangePad::dispatch_flags + flag);
     const std::uint32_t needed = expected(item);
-    // Each lane reads itself what lies behind it, and no lane counts on more than all have seen.
+    // Each lane acquires the flag itself, since it reads the data, and no lane relies on a value that others have not
+    // seen.
     std::uint32_t seen = load_acquire(word);
     seen =
         needed + static_cast<std::uint32_t>(__reduce_min_sync(0xFFFFFFFFU, static_cast<std::int32_t>(seen - needed)));
@@ -155,7 +157,7 @@ class DispatchCopier {
     const std::uint32_t with_rows = __ballot_sync(0xFFFFFFFFU, route.row >= 0);
     const std::uint32_t others = with_rows & (with_rows - 1U);
     if (others == 0U) {
-      return;  // no row, or one that is here
+      return;  // no row, or only the one that has arrived
     }
     char* row = exchange_.rows.tokens + std::int64_t{max(route.row, 0)} * exchange_.row_bytes;
     const char* from = from_lane(row, __ffs(static_cast<std::int32_t>(with_rows)) - 1);
@@ -180,13 +182,14 @@ class DispatchCopier {
       for (std::int32_t index = 0; index < at_once; ++index) {
         const std::int32_t offset = first + index * 32 * step;
         if (offset < exchange_.row_bytes) {
-          __stcs(reinterpret_cast<uint4*>(to + offset), values[index]);  // first out of L2, as the senders' own rows
+          // Evicted from L2 first, like the rows that senders write here.
+          __stcs(reinterpret_cast<uint4*>(to + offset), values[index]);
         }
       }
     });
   }
 
-  /// Lanes without a choice have no row.
+  /// The route of this lane's choice; lanes without a choice have no row.
   [[nodiscard]] __device__ MoeRoute read_route(const Item& item) const {
     const std::int32_t source = of_stream(stream_.source, item);
     const std::int32_t token = of_stream(stream_.first, item) + item.number;
@@ -209,9 +212,9 @@ class DispatchCopier {
   Delay delay_;
   std::uint32_t epoch_ = 0;
   std::int32_t streams_ = 0;
-  std::int32_t turns_ = 1;  // copiers of a stream, each of which takes one token of so many
+  std::int32_t turns_ = 1;  // copiers of a stream, each of which takes every `turns_`th token
   std::int32_t turn_ = 0;
-  std::int32_t longest_ = 0;  // tokens of the longest of them
+  std::int32_t longest_ = 0;  // tokens of the longest stream
   Stream stream_{};
 };
 

@@ -1,13 +1,14 @@
 #pragma once
-// How many choices each expert has: of the tokens before those of this CTA, of each of its senders, of the whole rank.
-// Few tokens: every CTA counts all of them. Many: each counts its own and adds up what those before it have left, which
-// takes a barrier of all CTAs. Totals are ready with the barrier, so that peers hear of them while CTAs still add up.
+// Counts the choices of each expert: those of tokens before this CTA, of each of its senders, and of the whole rank. If
+// there are few tokens, every CTA counts all of them. Otherwise each CTA counts its own tokens and adds up the counts
+// of the CTAs before it, which takes a barrier of all CTAs. Totals are complete at the barrier, so that peers get them
+// while CTAs still add up.
 
 #include "ops/moe/device/exchange_shared.cuh"
 
 namespace xstage::kernels {
 
-/// Whether a choice takes part. Those that break a rule are treated like those of no expert.
+/// Whether a choice is valid. An invalid choice is treated like a choice of no expert.
 __device__ inline bool is_valid(std::int32_t expert, float weight, std::int32_t experts) {
   return expert >= 0 && expert < experts && isfinite(weight);
 }
@@ -23,25 +24,25 @@ class DispatchCounts {
         experts_(launch.exchange.experts()),
         own_(MoeTokenRange::of(launch.exchange.tokens, place.block, place.blocks)) {}
 
-  /// The last warp has something else to do.
+  /// Number of threads that count: all but the last warp, which has other work.
   [[nodiscard]] __device__ std::int32_t counting_threads() const { return place_.threads() - 32; }
 
-  /// Before the kernel before this one has ended.
+  /// May run before the preceding kernel in the stream has ended.
   __device__ void prepare() const {
 #pragma unroll 1
     for (std::int32_t index = thread(); index < (2 + launch_.senders) * experts_; index += place_.threads()) {
-      shared_.before()[index] = 0;  // the three arrays follow each other
+      shared_.before()[index] = 0;  // the three arrays are contiguous
     }
     if (thread() == 0) {
       shared_.words().failed = 0;
       shared_.words().bad_choice = 0;
     }
-    if (thread() < launch_.senders) {  // once: each of these ranges takes two long divisions
+    if (thread() < launch_.senders) {  // computed once, since each range takes two long divisions
       shared_.words().sender_end[thread()] = sender_tokens(thread()).end;
     }
   }
 
-  /// The first counting_threads().
+  /// For the first counting_threads() threads.
   __device__ void count() const {
     const std::int32_t first = (counts_all() ? 0 : own_.begin) * exchange_.top_k;
     const std::int32_t last = (counts_all() ? exchange_.tokens : own_.end) * exchange_.top_k;
@@ -51,10 +52,10 @@ class DispatchCounts {
     }
   }
 
-  /// All threads, after count() and a barrier. Ends with one: then of_rank() is known.
+  /// For all threads, after count() and a barrier. Ends with a barrier, after which of_rank() is known.
   __device__ void share() const {
     const std::uint32_t epoch = shared_.words().epoch;
-    clear_totals(epoch + 1U);  // last used in the call before this one
+    clear_totals(epoch + 1U);  // these totals were last used in the call before this one
     if (counts_all()) {
       add_up_tokens();
     } else {
@@ -67,7 +68,7 @@ class DispatchCounts {
     place_.synchronise();
   }
 
-  /// All threads, after share(): before() is complete. Ends with a barrier unless nothing is missing.
+  /// For all threads, after share(). Completes before(). Ends with a barrier unless nothing is missing.
   __device__ void add_up() const {
     if (!counts_all()) {
       add_up_blocks();
@@ -75,7 +76,7 @@ class DispatchCounts {
     }
   }
 
-  /// A word of this rank's line of counts, but for the two that explain a bad choice.
+  /// A word of this rank's line of counts, except the two that describe an invalid choice.
   [[nodiscard]] __device__ std::int32_t of_rank(std::int32_t index) const {
     if (index == experts_ + MoeCountLine::tokens) {
       return exchange_.tokens;
@@ -87,21 +88,21 @@ class DispatchCounts {
                         : static_cast<std::int32_t>(__ldcg(totals(shared_.words().epoch) + index));
   }
 
-  /// Mark of the rank's first choice that breaks a rule.
+  /// Mark of the rank's first invalid choice.
   [[nodiscard]] __device__ std::uint32_t bad_choice() const {
     return counts_all() ? shared_.words().bad_choice : __ldcg(totals(shared_.words().epoch) + experts_);
   }
 
  private:
   static constexpr std::int32_t at_once = 8;
-  static constexpr std::int32_t added_at_once = 12;  // CTAs whose counts are under way together
+  static constexpr std::int32_t added_at_once = 12;  // CTAs whose counts are loaded together
 
   [[nodiscard]] __device__ std::int32_t thread() const { return place_.thread(); }
   [[nodiscard]] __device__ bool counts_all() const {
     return exchange_.tokens * exchange_.top_k <= launch_.counted_by_all;
   }
 
-  /// All loads are under way together.
+  /// Counts some choices. All loads are in flight together.
   __device__ void count_some(std::int32_t first, std::int32_t last) const {
     std::int32_t experts[at_once];
     float weights[at_once];
@@ -154,7 +155,7 @@ class DispatchCounts {
     return launch_.totals + (epoch % 2U) * static_cast<std::uint32_t>(total_words(experts_));
   }
 
-  /// In every call, whichever way it counts: the next one may count the other way.
+  /// Clears the totals in every call, whichever way it counts, since the next call may count the other way.
   __device__ void clear_totals(std::uint32_t epoch) const {
     if (place_.block == 0) {
 #pragma unroll 1
@@ -170,7 +171,8 @@ class DispatchCounts {
       shared_.all()[expert] += shared_.before()[expert] + own_count(expert);
     }
     if (place_.block == 0 && thread() == 0) {
-      // Nobody waits for it in this call, but it must not fall behind by more calls than a signed distance holds.
+      // No CTA waits for this word in this call, but it must not fall behind by more calls than a signed distance
+      // holds.
       store_relaxed(call_.own_signal(MoeExchangePad::blocks_passed), shared_.words().epoch);
     }
   }
@@ -190,7 +192,7 @@ class DispatchCounts {
     }
   }
 
-  /// What the CTAs before this one have left.
+  /// Adds up the counts of the CTAs before this one.
   __device__ void add_up_blocks() const {
     const std::int32_t fours = padded_counts(experts_) / 4;
     const std::int32_t parts = max(1, place_.threads() / fours);  // threads that share four experts
@@ -200,7 +202,7 @@ class DispatchCounts {
     }
   }
 
-  /// Four experts in some CTAs. The counts of several CTAs are under way together.
+  /// Adds up four experts in some CTAs. The counts of several CTAs are loaded together.
   __device__ void add_up(std::int32_t four, const MoeTokenRange& some_blocks) const {
     const auto* all = reinterpret_cast<const uint4*>(launch_.block_counts);
     std::uint32_t sums[4] = {};
@@ -231,7 +233,7 @@ class DispatchCounts {
     }
   }
 
-  /// One thread. The last CTA that comes opens the barrier and makes it ready for the next call.
+  /// Barrier of all CTAs, for one thread. The last CTA to arrive opens the barrier and resets it for the next call.
   [[nodiscard]] __device__ bool await_blocks() const {
     std::uint32_t* passed = call_.own_signal(MoeExchangePad::blocks_passed);
     std::uint32_t* arrived = call_.own_signal(MoeExchangePad::blocks_arrived);

@@ -1,14 +1,14 @@
 #pragma once
-// Where rows go: every CTA finds out by itself, for the tokens of its senders, from counts.
+// Finds the rows of choices: every CTA computes them from counts, for the tokens of its senders.
 //
-//   count     choices for each expert, before this CTA, in it and on the whole rank  dispatch_counts.cuh
-//   publish   this rank's counts to all peers, with the number of the call in the same 8 bytes: no fence, no flag, and
-//             who has seen them also knows that the peer has entered the call, so that its rows may be overwritten.
-//             The first choice that breaks a rule goes with them.
-//   gather    all ranks' counts, from which each rank computes the same blocks; CTA 0 reports the first bad choice of
-//             all ranks, so that all of them say the same. Calls behind that one do nothing until the host has cleared
-//             the signal pad: which of them the host of a peer has still launched, nobody here knows.
-//   assign    row of the next choice of each expert, for each sender
+//   count     the choices of each expert, before this CTA, in it and on the whole rank  dispatch_counts.cuh
+//   publish   this rank's counts go to all peers, with the number of the call in the same 8 bytes, so that they need no
+//             fence and no flag. A peer that has read them also knows that this rank has entered the call, so that its
+//             rows may be overwritten. The first invalid choice goes with them.
+//   gather    each rank reads all ranks' counts and computes the same blocks from them. CTA 0 reports the first invalid
+//             choice of all ranks, so that all ranks report the same one. Later calls do nothing until the host has
+//             cleared the signal pad, since no rank knows which of them the host of a peer has still launched.
+//   assign    each sender gets the row of its next choice, for each expert
 
 #include "ops/moe/device/dispatch_counts.cuh"
 
@@ -25,20 +25,20 @@ class DispatchPlaces {
         place_(place),
         experts_(launch.exchange.experts()) {}
 
-  /// Before the kernel before this one has ended.
+  /// May run before the preceding kernel in the stream has ended.
   __device__ void prepare() const { counts_.prepare(); }
 
-  /// All threads, after prepare() and a barrier.
+  /// For all threads, after prepare() and a barrier.
   __device__ void count() const {
     if (thread() < counts_.counting_threads()) {
       counts_.count();
     } else if (thread() == counts_.counting_threads()) {
       begin();
-      fence_release();  // what earlier kernels have read, before publish() lets peers overwrite it
+      fence_release();  // orders the reads of earlier kernels before publish(), after which peers may overwrite
     }
   }
 
-  /// All threads, after count().
+  /// For all threads, after count().
   __device__ void publish() const {
     place_.synchronise();
     counts_.share();
@@ -46,7 +46,7 @@ class DispatchPlaces {
     counts_.add_up();
   }
 
-  /// All threads, after publish(). Ends with a barrier.
+  /// For all threads, after publish(). Ends with a barrier.
   __device__ void find() const {
     gather();
     place_.synchronise();
@@ -60,12 +60,12 @@ class DispatchPlaces {
  private:
   [[nodiscard]] __device__ std::int32_t thread() const { return place_.thread(); }
 
-  /// The number of this call, from 1 on, and whether it does anything.
+  /// Reads the number of this call, counted from 1, and whether the call does anything.
   __device__ void begin() const {
     const std::uint32_t bad_call = load_relaxed(call_.own_signal(MoeExchangePad::bad_call));
     const std::uint32_t epoch = load_relaxed(call_.own_signal(MoeExchangePad::calls_of_dispatch(place_.block))) + 1U;
     shared_.words().epoch = epoch;
-    // Another CTA may already have met it in this very call.
+    // Another CTA may already have reported an invalid choice of this very call.
     const bool passes_over = bad_call != 0U && bad_call != epoch;
     shared_.words().passed_over = passes_over ? 1U : 0U;
     if (passes_over) {
@@ -74,7 +74,8 @@ class DispatchPlaces {
     }
   }
 
-  /// Whole CTAs, one for each peer. Nothing after a wait that was given up: rows of wrong counts may lie anywhere.
+  /// Publishes counts, with one whole CTA for each peer. Does nothing after a wait that gave up, since rows from wrong
+  /// counts may lie anywhere.
   __device__ void publish_counts() const {
     if (shared_.words().failed != 0) {
       return;
@@ -107,8 +108,8 @@ class DispatchPlaces {
                                             : __float_as_int(__ldg(launch_.router_weights + choice));
   }
 
-  /// before(): with the rows of ranks before this one; all(): those of all ranks. One CTA also reads bad choices, which
-  /// no row depends on.
+  /// Reads the counts of all ranks: before() then includes the rows of the ranks before this one, and all() those of
+  /// all ranks. One CTA also reads the invalid choices, on which no row depends.
   __device__ void gather() const {
     const std::int32_t words = place_.block == 0 ? MoeCountLine::words(experts_) : experts_ + 1;
 #pragma unroll 1
@@ -134,7 +135,7 @@ class DispatchPlaces {
     }
   }
 
-  /// One thread of the rank, after gather() and a barrier.
+  /// Reports an invalid choice, in one thread of the rank, after gather() and a barrier.
   __device__ void report_bad_choice() const {
     const DispatchWords& words = shared_.words();
     std::int32_t rank = 0;
@@ -158,8 +159,8 @@ class DispatchPlaces {
     }
   }
 
-  /// All ranks' counts under one index, 0 for ranks that do not exist. Waits until they are of this call; bounded like
-  /// all waits, and 0 after it has been given up or if this call does nothing.
+  /// Reads the counts of all ranks at one index, with 0 for ranks that do not exist. Waits until they are of this call.
+  /// The wait is bounded like all waits; counts are 0 if it gave up or if this call does nothing.
   __device__ void read_counts(std::int32_t index, std::int32_t (&counts)[max_world]) const {
     constexpr std::uint32_t looks_between_checks = 32;
     const std::uint32_t epoch = shared_.words().epoch;
@@ -185,8 +186,8 @@ class DispatchPlaces {
     }
   }
 
-  /// A rank whose count is not of this call, with the call that it is of; -1: all are. The loads are all under way at
-  /// once, their latencies do not add up.
+  /// Polls the counts of all ranks at one index. Returns a rank whose count is not of this call, with the call that it
+  /// is of, or -1 if all are. All loads are in flight together, so that their latencies do not add up.
   [[nodiscard]] __device__ std::int32_t look_at_counts(std::int32_t index, std::uint32_t epoch,
                                                        std::int32_t (&counts)[max_world], std::uint32_t& seen) const {
     const std::uint64_t* words = launch_.counts[exchange_.call.rank] + index;
@@ -216,7 +217,7 @@ class DispatchPlaces {
     return {WaitSite::peer_entry, peer, static_cast<std::uint32_t>(index), epoch};
   }
 
-  /// One warp for the experts of each rank.
+  /// Assigns rows, with one warp for the experts of each rank.
   __device__ void assign() const {
 #pragma unroll 1
     for (std::int32_t rank = place_.warp; rank < exchange_.call.world; rank += place_.warps) {
@@ -224,10 +225,10 @@ class DispatchPlaces {
     }
   }
 
-  /// First rows of that rank's experts, and from them the next row of each sender.
+  /// Computes the first rows of that rank's experts, and from them the next row of each sender.
   __device__ void assign(std::int32_t rank) const {
     const bool leaves_counts = place_.block == 0 && rank == exchange_.call.rank;
-    const bool failed = shared_.words().failed != 0;  // then the kernels behind this one find no rows
+    const bool failed = shared_.words().failed != 0;  // in that case the kernels behind this one find no rows
     std::int32_t blocks_before = 0;
 #pragma unroll 1
     for (std::int32_t first = 0; first < exchange_.experts_per_rank; first += 32) {

@@ -27,7 +27,7 @@ class DispatchSender {
 
   __device__ void prepare() const { ring_.prepare(launch_.ring.stages); }
 
-  /// Nobody need be waited for: the tokens are this rank's own.
+  /// Loads the first pieces without a wait, since the tokens are this rank's own.
   __device__ void load_first() {
     load_up_to(first_pieces);
     read_choice(tokens_.begin);
@@ -35,7 +35,7 @@ class DispatchSender {
 
   __device__ void run() {
     if (shared_.words().failed != 0) {
-      ring_.drop();  // peers may still read what lies there; they are told by the abort word
+      ring_.drop();  // peers may still read the destination; they learn of the failure from the abort word
       note(MoeProgress::stopped);
       return;
     }
@@ -49,7 +49,7 @@ class DispatchSender {
   }
 
  private:
-  // Not a ring full: what peers are awaited with would queue behind it.
+  // Fewer than the ring holds: the polls of the peers' counts would queue behind more of them.
   static constexpr std::int32_t first_pieces = 2;
 
   __device__ void load_more() { load_up_to(tokens_.count() * pieces_.count()); }
@@ -65,7 +65,7 @@ class DispatchSender {
     }
   }
 
-  /// What send() of that token will want: its latency is hidden behind the token before it.
+  /// Reads the choice that send() of that token will need; the latency is hidden behind the token before it.
   __device__ void read_choice(std::int32_t token) {
     expert_ = MoeRoute::none;
     weight_ = 0.0F;
@@ -89,7 +89,8 @@ class DispatchSender {
     store_pieces(target, lanes, lanes & __ballot_sync(0xFFFFFFFFU, owner == exchange_.call.rank));
   }
 
-  /// The row of this lane's choice. Choices of one expert within a token have theirs in order.
+  /// The row of this lane's choice. If several choices of a token have the same expert, their rows are in the same
+  /// order.
   __device__ std::int32_t take_row(bool valid) const {
     const std::uint32_t same = __match_any_sync(0xFFFFFFFFU, valid ? expert_ : -2 - lane_index());
     std::int32_t* next = shared_.next_row(sender_) + (valid ? expert_ : 0);
@@ -102,7 +103,8 @@ class DispatchSender {
     return row;
   }
 
-  /// In every rank's table, and what copiers do for peers: weight and origin of each row here.
+  /// Writes the route into every rank's table, and weight and origin of each row here, as copiers do for tokens of
+  /// peers.
   __device__ void leave_routes(std::int32_t token, std::int32_t owner, std::int32_t row) const {
     if (lane_index() >= exchange_.top_k) {
       return;
@@ -123,7 +125,7 @@ class DispatchSender {
     }
   }
 
-  /// `own`: of the lanes those whose row is here.
+  /// Stores all pieces of a token. `own` has the bits of those lanes whose row is on this rank.
   __device__ void store_pieces(char* target, std::uint32_t lanes, std::uint32_t own) {
 #pragma unroll 1
     for (std::int32_t piece = 0; piece < pieces_.count(); ++piece) {
@@ -144,7 +146,7 @@ class DispatchSender {
     }
   }
 
-  /// For all peers: so many of this warp's tokens have arrived there.
+  /// Notes for all peers that `tokens` of this warp's tokens have arrived there.
   __device__ void note(std::uint32_t tokens) {
     shared_.progress().note_of_warp(lane_index() < exchange_.call.world, sender_, lane_index(), tokens, delay_);
   }
@@ -161,8 +163,8 @@ class DispatchSender {
   const MoePieces pieces_;
   MoeStageRing ring_;
   Delay delay_;
-  std::int32_t complete_tokens_ = 0;      // their stores have been performed
-  std::int32_t expert_ = MoeRoute::none;  // of the next token
+  std::int32_t complete_tokens_ = 0;      // tokens whose stores have been performed
+  std::int32_t expert_ = MoeRoute::none;  // expert of the next token
   float weight_ = 0.0F;
 };
 

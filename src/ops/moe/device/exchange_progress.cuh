@@ -1,37 +1,39 @@
 #pragma once
-// How far a CTA's senders have come, and the warp that tells peers.
+// The progress of a CTA's senders, and the warp that signals it to peers.
 //
 //   sender --tokens that are stored--> word in shared memory --> poster --fence, flag--> peer
 //
-// Before a flag comes a fence, which queues behind all stores on their way to the fabric: 9 us, up to 20, when it is
-// busy. In that time a sender would store nothing, so it is another warp's work, and one fence serves the flags of all
-// senders for some tokens.
+// A flag needs a fence before it, which queues behind all stores in flight towards the fabric: 9 us, and up to 20 us
+// when the fabric is busy. A sender would store nothing in that time, so another warp does this, and one fence serves
+// the flags of all senders for some tokens.
 
 #include "ops/moe/device/exchange_ring.cuh"
 
 namespace xstage::kernels {
 
-/// Words in shared memory: [most_moe_senders][max_world].
+/// Progress words in shared memory, [most_moe_senders][max_world].
 class MoeProgress {
  public:
   static constexpr std::int32_t count = moe_progress_words;
-  static constexpr std::uint32_t stopped = 0xFFFFFFFFU;  // a sender that has given up: peers hear of it otherwise
+  // A sender that has given up; peers learn of it from the abort word.
+  static constexpr std::uint32_t stopped = 0xFFFFFFFFU;
 
   __device__ explicit MoeProgress(std::uint32_t* words) : words_(words) {}
 
-  /// All threads of the kernel's roles, before a barrier of theirs.
+  /// For all threads of the kernel's roles, before a barrier of them.
   __device__ void prepare(const RolePlace& place) const {
 #pragma unroll 1
     for (std::int32_t word = place.thread(); word < count; word += place.threads()) {
       words_[word] = 0;
     }
   }
-  /// That so many tokens are stored for that peer: bulk stores complete, ordinary ones issued. Warps agree before; any
-  /// lane.
+  /// Notes that `tokens` tokens are stored for that peer: bulk stores complete, ordinary ones issued. Any lane may call
+  /// it, after the warp has synchronised.
   __device__ void note(std::int32_t sender, std::int32_t peer, std::uint32_t tokens) const {
     store_release_shared(words_ + sender * max_world + peer, tokens);
   }
-  /// The same for a whole warp, whose lanes have stored: those with something to note do so when all have come.
+  /// The same for a whole warp whose lanes have stored: lanes with something to note do so after all lanes have
+  /// arrived.
   template <class Delay>
   __device__ void note_of_warp(bool notes, std::int32_t sender, std::int32_t peer, std::uint32_t tokens,
                                Delay& delay) const {
@@ -47,12 +49,12 @@ class MoeProgress {
   std::uint32_t* const words_;
 };
 
-/// The warp that turns words into flags, until all senders have sent all.
+/// The warp that turns progress words into flags, until all senders have sent everything.
 template <class Delay>
 class MoePoster {
  public:
-  /// `flags`: word of the signal pad with the first flag of this kernel. `least`: tokens worth telling before the end,
-  /// of all senders and peers together.
+  /// `flags` is the word of the signal pad with the first flag of this kernel. `least` is the number of tokens, of all
+  /// senders and peers together, that are worth a fence before the end.
   __device__ MoePoster(const CallParameters& call, const MoeProgress& progress, std::uint32_t flags,
                        std::int32_t senders, std::int32_t least, const RolePlace& place, const Delay& delay)
       : call_(call),
@@ -74,7 +76,7 @@ class MoePoster {
  private:
   static constexpr std::int32_t parts = MoeProgress::count / 32;  // words of a lane
 
-  /// Whether there is nothing more to tell.
+  /// Polls the progress words, and signals peers if enough is new. Returns whether all senders have ended.
   __device__ bool look(std::uint32_t (&told)[parts], std::uint32_t epoch) {
     std::uint32_t sent[parts];
     std::uint32_t news = 0;
@@ -95,7 +97,8 @@ class MoePoster {
 
   __device__ void tell(const std::uint32_t (&sent)[parts], std::uint32_t (&told)[parts], std::uint32_t epoch) {
     delay_();
-    // For senders' ordinary stores. No proxy fence: they have seen their bulk stores complete. It would take 5 us.
+    // The fence orders the senders' ordinary stores. A proxy fence, which would take 5 us, is not needed, since senders
+    // have waited for the completion of their bulk stores.
     fence_release();
     delay_();
 #pragma unroll

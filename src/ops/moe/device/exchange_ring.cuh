@@ -1,11 +1,11 @@
 #pragma once
-// Pieces of rows on their way through shared memory: one warp's ring of stages, filled and emptied by bulk copies.
+// A warp's ring of stages in shared memory, through which pieces of rows move; bulk copies fill and empty it.
 //
 //   global --bulk load--> stage 0 | 1 | ... --bulk stores, one or several of each stage--> own memory or a peer's
 //
 // All lanes call all functions and count alike; lane 0 issues. A store is "complete" when it has been performed, not
-// only read its source: so that a flag may follow it (design rule 5). What that takes longer is hidden behind the
-// stores of the other stages.
+// only when it has read its source, so that a flag may follow it (design rule 5). The additional time is hidden behind
+// the stores of the other stages.
 
 #include <cute/arch/config.hpp>
 //
@@ -18,12 +18,13 @@
 
 namespace xstage::kernels {
 
-/// All but the last `Under` groups of this thread's stores have been performed.
+/// Waits until all but the last `Under` groups of this thread's stores have been performed.
 template <int Under>
 __device__ inline void await_bulk_stores_but() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Under) : "memory");
 }
-/// The same for a number that only the launch knows, 1 to most_moe_stores_under_way.
+/// The same for a number that only the launch knows, 1 to most_moe_stores_under_way, the stores that may stay in
+/// flight.
 __device__ inline void await_bulk_stores_but(std::int32_t under_way) {
   static_assert(most_moe_stores_under_way == 4);
   switch (under_way) {
@@ -45,7 +46,8 @@ class MoeStageRing {
   __device__ MoeStageRing(const MoeRing& ring, Barrier* loaded, char* stages)
       : ring_(ring), barriers_(loaded), base_(stages) {}
 
-  /// Before the kernel before this one has ended. `stages`: of the ring, or of a longer one in its place.
+  /// May run before the preceding kernel in the stream has ended. `stages` is the number of the ring's stages, or of a
+  /// longer ring that may take its place.
   __device__ void prepare(std::int32_t stages) const {
     if (lane_index() == 0) {
 #pragma unroll 1
@@ -57,17 +59,18 @@ class MoeStageRing {
     __syncwarp();
   }
 
-  /// Before the first load: the same memory as other stages.
+  /// Divides the same memory into other stages. To be called before the first load.
   __device__ void become(const MoeRing& ring) { ring_ = ring; }
 
-  [[nodiscard]] __device__ std::int32_t loaded() const { return loaded_; }      // pieces, begun
-  [[nodiscard]] __device__ std::int32_t complete() const { return complete_; }  // stored and performed
+  [[nodiscard]] __device__ std::int32_t loaded() const { return loaded_; }  // pieces whose loads have begun
+  // Pieces whose stores have been performed.
+  [[nodiscard]] __device__ std::int32_t complete() const { return complete_; }
   [[nodiscard]] __device__ bool has_room() const { return loaded_ - complete_ < ring_.stages; }
   [[nodiscard]] __device__ bool is_drained() const { return stored_ == loaded_; }
   [[nodiscard]] __device__ std::int32_t load_stage() const { return load_stage_; }    // of the next piece to load
   [[nodiscard]] __device__ std::int32_t store_stage() const { return store_stage_; }  // of the next piece to store
 
-  /// Nobody else reads the source: L2 is for the results.
+  /// Loads a piece. No other warp reads the source, so that L2 is left to the results.
   __device__ void load(const char* source, std::int32_t bytes) {
     if (lane_index() == 0) {
       const auto hint = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST);
@@ -83,7 +86,7 @@ class MoeStageRing {
     load_stage_ = after(load_stage_);
   }
 
-  /// Until the oldest piece has come.
+  /// Waits until the oldest piece has arrived.
   __device__ void await_piece() const {
     if (lane_index() == 0) {
       barriers_[store_stage_].wait(parity_);
@@ -91,14 +94,15 @@ class MoeStageRing {
     __syncwarp();
   }
 
-  /// The oldest piece to one place more.
+  /// Stores the oldest piece to one more destination.
   __device__ void store(char* target, std::int32_t bytes) const {
     if (lane_index() == 0) {
       cute::SM90_BULK_COPY_S2G::copy(stage(store_stage_), target, bytes);
     }
   }
 
-  /// The same, to what nobody reads soon: L2 gives it up before what peers send, which is read when it has come.
+  /// The same to memory that is not read soon: L2 evicts it before the tokens from peers, which are read when they have
+  /// arrived.
   __device__ void store_first_out(char* target, std::int32_t bytes) const {
     if (lane_index() == 0) {
       asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(target),
@@ -108,7 +112,7 @@ class MoeStageRing {
     }
   }
 
-  /// After the last store of the oldest piece.
+  /// To be called after the last store of the oldest piece.
   __device__ void end_piece() {
     if (lane_index() == 0) {
       commit_bulk_stores();
@@ -127,7 +131,7 @@ class MoeStageRing {
     complete_ = stored_;
   }
 
-  /// Forgets what is loaded and not stored: no CTA may end with a load under way.
+  /// Waits for loaded pieces and drops them, since no CTA may end with a load in flight.
   __device__ void drop() {
 #pragma unroll 1
     while (!is_drained()) {
@@ -161,7 +165,7 @@ class MoeStageRing {
   std::uint32_t parity_ = 0;
 };
 
-/// A row is cut into pieces of a stage each.
+/// The pieces of a row, each as long as a stage.
 struct MoePieces {
   std::int32_t row_bytes;
   std::int32_t piece_bytes;
@@ -172,7 +176,7 @@ struct MoePieces {
   }
 };
 
-/// Calls visit(k) for the bits of a mask that is the same in all lanes, from the lowest on.
+/// Calls visit(k) for each set bit of a mask that is the same in all lanes, from the lowest on.
 template <class Visit>
 __device__ inline void each_bit(std::uint32_t mask, const Visit& visit) {
 #pragma unroll 1
@@ -182,13 +186,13 @@ __device__ inline void each_bit(std::uint32_t mask, const Visit& visit) {
   }
 }
 
-/// An address that one lane knows.
+/// Broadcasts an address from one lane.
 template <class Type>
 __device__ inline Type* from_lane(Type* pointer, std::int32_t lane) {
   return reinterpret_cast<Type*>(__shfl_sync(0xFFFFFFFFU, reinterpret_cast<unsigned long long>(pointer), lane));
 }
 
-/// What a flag must have reached before `tokens` of that call have arrived.
+/// Value that a flag has reached when `tokens` tokens of that call have arrived.
 __device__ inline std::uint32_t flag_value(std::uint32_t epoch, std::uint32_t tokens) {
   return (epoch << MoeExchangePad::flag_shift) + tokens;
 }

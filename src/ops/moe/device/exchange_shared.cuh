@@ -1,5 +1,5 @@
 #pragma once
-// Where roles of dispatch and combine find what they share: see the layouts in parameters.hpp.
+// Shared memory of the roles of dispatch and combine; parameters.hpp has the layouts.
 
 #include "ops/moe/device/exchange_progress.cuh"
 
@@ -14,10 +14,11 @@ class DispatchShared {
 
   [[nodiscard]] __device__ DispatchWords& words() const { return *at<DispatchWords>(layout_.words); }
   [[nodiscard]] __device__ MoeProgress progress() const { return MoeProgress(words().progress); }
-  /// [experts]: choices of this rank's tokens before those of this CTA; later rows of all ranks before them.
+  /// [experts]: choices of this rank's tokens before those of this CTA; later also the rows of the ranks before this
+  /// one.
   [[nodiscard]] __device__ std::int32_t* before() const { return at<std::int32_t>(layout_.before); }
-  /// [experts]: where every CTA counts all choices, those of tokens behind this CTA's, then of all; later rows of all
-  /// ranks.
+  /// [experts]: if every CTA counts all choices, those of the tokens behind this CTA's, then of all tokens; later the
+  /// rows of all ranks.
   [[nodiscard]] __device__ std::int32_t* all() const { return at<std::int32_t>(layout_.all); }
   /// [experts]: choices of the sender's tokens; later the row of its next choice.
   [[nodiscard]] __device__ std::int32_t* next_row(std::int32_t sender) const {

@@ -1,5 +1,5 @@
-// One linear layer of all local experts: for each expert, its rows times its weights. How many rows an expert has is
-// known only here; each CTA finds its tiles from the counts.
+// One linear layer of all local experts: for each expert, its rows times its weights. The number of rows of an expert
+// is known only on the device, and each CTA finds its tiles from the counts.
 //
 //   warpgroup 0                                         warpgroups 1 and 2
 //     warp 0  finds tiles, loads operands                 multiply rows 0-63 and 64-127 of a block,
@@ -19,14 +19,14 @@
 
 namespace xstage::kernels {
 
-/// One thread of each warp sets up its share: the instruction takes one address a warp.
+/// One thread of each warp sets up its share of the barriers, since the instruction takes one address a warp.
 __device__ inline void initialise_grouped_barriers(const GroupedLaunch& launch, const RolePlace& place) {
   constexpr std::int32_t warps = gemm_threads / 32;
   static_assert(warps >= 2 * max_staging + 1 && warps >= most_grouped_stages);
   GroupedBarriers& barriers = GroupedShared(launch, place).barriers();
   if (place.warp < launch.stages) {
     barriers.full[place.warp].init(1);
-    // The warpgroups of every CTA that the loads of one CTA reach.
+    // Readers are the warpgroups of every CTA that the loads of one CTA reach.
     barriers.empty[place.warp].init(static_cast<std::uint32_t>(2 * launch.tiling.cluster));
   }
   if (place.warp < 2 * max_staging) {
@@ -38,7 +38,7 @@ __device__ inline void initialise_grouped_barriers(const GroupedLaunch& launch, 
   cutlass::arch::fence_barrier_init();
 }
 
-/// Barriers and tensor maps concern this CTA alone: before the kernel before this one has ended.
+/// Sets up barriers and tensor maps, which concern this CTA alone. It may run before the preceding kernel has ended.
 __device__ inline void set_up_grouped(const GroupedLaunch& launch, const RolePlace& place) {
   if (cute::elect_one_sync() == 0U) {
     return;
@@ -53,7 +53,7 @@ __device__ inline void set_up_grouped(const GroupedLaunch& launch, const RolePla
   initialise_grouped_barriers(launch, place);
 }
 
-/// By all threads.
+/// Copies the counts into shared memory, by all threads.
 __device__ inline void copy_counts(const GroupedLaunch& launch, const RolePlace& place) {
   const GroupedShared shared(launch, place);
   for (std::int32_t expert = place.thread(); expert <= launch.experts; expert += place.threads()) {
@@ -64,7 +64,8 @@ __device__ inline void copy_counts(const GroupedLaunch& launch, const RolePlace&
   }
 }
 
-// See RegisterSplit in ops/gemm/device/gemm_kernel.cuh: what the multiplying warpgroups take, the helpers give back.
+// As RegisterSplit in ops/gemm/device/gemm_kernel.cuh: the helpers give back the registers that the multiplying
+// warpgroups take.
 template <int TileColumns>
 struct GroupedRegisters {
   static constexpr int multiply = TileColumns == 256 ? 216 : 208;
@@ -83,9 +84,10 @@ __global__ void __launch_bounds__(gemm_threads, 1) grouped_kernel(const __grid_c
   set_up_grouped(launch, all);
   all.synchronise();
   if (launch.tiling.cluster > 1) {
-    cute::cluster_arrive_relaxed();  // what the other CTA must see are barriers, which their own fence has published
+    cute::cluster_arrive_relaxed();  // relaxed, since the other CTA must see only barriers, which their own fence has
+                                     // published
   }
-  // The next kernel may start as soon as multiprocessors become free: it waits itself for what this one writes.
+  // The next kernel may start as soon as multiprocessors become free; it waits itself for the results of this one.
   cudaTriggerProgrammaticLaunchCompletion();
   cudaGridDependencySynchronize();
   copy_counts(launch, all);

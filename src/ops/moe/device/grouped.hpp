@@ -12,8 +12,9 @@
 
 namespace xstage::kernels {
 
-/// Device addresses. Rows of expert e begin at row first_block[e] * 128 of `rows`, `output` and `router_weights`; what
-/// lies between an expert's last row and the next multiple of 128 may be anything, and is overwritten in `output`.
+/// Device addresses of one launch. Rows of expert e begin at row first_block[e] * 128 of `rows`, `output` and
+/// `router_weights`. The rows between an expert's last one and the next multiple of 128 may hold anything, and are
+/// overwritten in `output`.
 struct GroupedOperands {
   const void* rows = nullptr;                 // bf16 [most_rows, depth]
   std::int64_t most_rows = 0;                 // a multiple of 128
@@ -25,7 +26,7 @@ struct GroupedOperands {
   float clamp = 0;                            // of SwiGLU; 0: none
 };
 
-/// The kernel's one parameter. Tensor maps first: they have the strictest alignment.
+/// The kernel's only parameter. Tensor maps come first, because they have the strictest alignment.
 struct GroupedLaunch {
   CUtensorMap rows;          // [rows, depth], boxes of a block
   CUtensorMap half_rows;     // of half a block
@@ -44,9 +45,9 @@ struct GroupedLaunch {
   std::int32_t depth_blocks;
   std::int32_t stages;
   std::int32_t stage_bytes;
-  std::int32_t staging;         // chunks of 64 x 64 bf16 that each multiplying warpgroup may have under way
+  std::int32_t staging;         // chunks of 64 x 64 bf16 that each multiplying warpgroup may have in flight
   std::int32_t staging_offset;  // in shared memory, behind the ring
-  std::int32_t behind_offset;   // what roles share, behind staging
+  std::int32_t behind_offset;   // memory that roles share, behind staging
   schedule::LinearTiling tiling;
 };
 
@@ -63,10 +64,10 @@ struct GroupedGemm {
 [[nodiscard]] GroupedGemm make_grouped(const GroupedShape& shape, const GroupedPlan& plan,
                                        const GroupedOperands& operands);
 
-/// Loads the kernel on the current device; a first launch would do so while a peer's kernel may already wait.
+/// Loads the kernel on the current device. A first launch would load it while a peer's kernel may already wait.
 void load_grouped(const GroupedGemm& gemm);
 
-/// Enqueues on the current device. Throws DeviceError.
+/// Enqueues the kernel on the current device. Throws DeviceError.
 void launch_grouped(const GroupedGemm& gemm, cudaStream_t stream);
 
 }  // namespace xstage::kernels

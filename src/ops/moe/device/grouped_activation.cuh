@@ -1,13 +1,14 @@
 #pragma once
-// SwiGLU on accumulators: one thread holds gate and up of the same column (see tile/epilogue.cuh for what is
-// where, ops/moe/packing.hpp for why).
+// SwiGLU on accumulators. One thread holds gate and up of the same column: tile/epilogue.cuh says which values a thread
+// holds, and ops/moe/packing.hpp why.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace xstage::kernels {
 
-// Without the handling of denormals that __expf and __fdividef compile to: a sum of 1 and something positive has none.
+// Exponential without the handling of denormals to which __expf and __fdividef compile: a sum of 1 and a positive
+// number is never denormal.
 __device__ inline float fast_exp2(float value) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
@@ -32,21 +33,22 @@ __device__ inline float limit_below(float value, float limit) {
   return result;
 }
 
-/// Below it silu is less than 2e-16, and is taken for 0.
+/// Below this gate silu is less than 2e-16 and is taken as 0.
 inline constexpr float least_gate = -40.0F;
 
-/// 1 + exp(-gate). Below least_gate as there: so the product of two of them does not overflow.
+/// 1 + exp(-gate). A gate below least_gate counts as least_gate, so that the product of two such numbers does not
+/// overflow.
 __device__ inline float one_plus_exp(float gate) {
   constexpr float log2_e = 1.44269504F;
   return 1.0F + fast_exp2(fminf(gate * -log2_e, least_gate * -log2_e));
 }
 
-/// silu(gate) from 1 / (1 + exp(-gate)) of a gate that one_plus_exp() has not changed, else gate * 0: -0, and for -inf
-/// NaN, as gate / (1 + exp(-gate)) is; NaN stays NaN.
+/// silu(gate) from sigmoid = 1 / (1 + exp(-gate)). A gate below least_gate gives gate * 0 instead: -0, or NaN for -inf,
+/// as gate / (1 + exp(-gate)) does. NaN stays NaN.
 __device__ inline float silu(float gate, float sigmoid) { return gate * (gate < least_gate ? 0.0F : sigmoid); }
 
-/// silu(gate) * up * weight of two columns of a row, for one reciprocal: the multiprocessor has 16 units for those and
-/// for exponentials, and they are what this takes the longest for.
+/// silu(gate) * up * weight of two columns of a row, with one reciprocal for both: a multiprocessor has only 16 units
+/// for reciprocals and exponentials, which take most of the time here.
 template <bool Clamped>
 __device__ inline void activate_pair(const float (&gate_in)[2], const float (&up_in)[2], float weight, float clamp,
                                      float (&result)[2]) {
@@ -66,8 +68,8 @@ __device__ inline void activate_pair(const float (&gate_in)[2], const float (&up
   result[1] = silu(gate[1], reciprocal * first) * (up[1] * weight);
 }
 
-/// From 16 columns of sums, 8 of the gate and 8 of up, to 8 of activations, and so on for `Results / 2` columns.
-/// `weights`: of this thread's two rows.
+/// Turns each 16 columns of sums, 8 of the gate and 8 of up, into 8 columns of activations, `Results / 2` columns in
+/// all. `weights` are those of this thread's two rows.
 template <bool Clamped, std::size_t Results>
 __device__ inline void apply_swiglu(const float* sums, const float (&weights)[2], float clamp,
                                     float (&results)[Results]) {

@@ -1,5 +1,5 @@
 #pragma once
-// Warp 0 of the grouped GEMM: finds the tiles and fills the ring of operands.
+// Warp 0 of the grouped GEMM: it finds the tiles and fills the ring of operands.
 
 #include "ops/moe/device/grouped_shared.cuh"
 
@@ -15,7 +15,8 @@ class GroupedLoader {
         ring_(shared_.ring<TileColumns>()),
         leader_(cute::elect_one_sync() != 0U) {}
 
-  /// All lanes find the tiles, since the numbers that TMA gets must be known to be the same in all; one loads.
+  /// All lanes compute the tiles, because the compiler must know that the numbers for TMA are the same in all lanes;
+  /// one lane loads.
   __device__ void run(std::int32_t tiles) {
     const schedule::LinearOrder order = shared_.order();
     std::uint32_t number = 0;
@@ -37,15 +38,15 @@ class GroupedLoader {
 
  private:
   using Sharing = schedule::LinearSharing;
-  // None. "First to go" for weights that are read once, and "last to go" for rows that all columns read, cost 3 to 8%
-  // where weights come from memory. Asking L2 for weights some k-blocks before their load (prefetch) was slower yet: by
-  // 1% where products take the time, by a third where memory does.
+  // No hint. "Evict first" for weights, which are read once, and "evict last" for rows, which all columns read, cost 3
+  // to 8% where weights come from memory. Prefetching weights into L2 some k-blocks before their load was slower yet:
+  // by 1% where products take the time, by a third where memory does.
   static constexpr auto l2_hint = static_cast<std::uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
   static constexpr std::uint16_t both = 3;
   static constexpr std::int32_t a_bytes = Stage<TileColumns>::a_bytes;
   static constexpr std::int32_t b_bytes = Stage<TileColumns>::b_bytes;
 
-  /// What does not change from stage to stage of a tile.
+  /// Values that are the same for all stages of a tile.
   struct Source {
     const CUtensorMap* a;
     const CUtensorMap* b;
@@ -53,7 +54,7 @@ class GroupedLoader {
     std::int32_t b_row;
     std::int32_t a_offset;  // bytes in the stage
     std::int32_t b_offset;
-    std::uint32_t bytes;  // that arrive in this CTA's stage, whoever sends them
+    std::uint32_t bytes;  // bytes that arrive in this CTA's stage, from either CTA
     bool loads_a;
   };
 
@@ -70,7 +71,7 @@ class GroupedLoader {
 
   template <Sharing Shared>
   [[nodiscard]] __device__ Source source(const schedule::LinearTile& tile) const {
-    // No row of the second half is anybody's: what the ring holds there is never multiplied.
+    // No row of the second half has a token, and what the ring holds there is not multiplied.
     const bool half = tile.rows <= gemm_tile_rows / 2;
     Source source{};
     source.a = half || Shared == Sharing::rows ? &launch_.half_rows : &launch_.rows;
@@ -104,7 +105,7 @@ class GroupedLoader {
     }
   }
 
-  /// What the cluster shares, each CTA loads half of and sends to both.
+  /// Loads one stage. Of operands that the cluster shares each CTA loads half and sends it to both.
   template <Sharing Shared>
   __device__ static void load_stage(const Source& source, std::int32_t depth, std::uint64_t* barrier, char* stage) {
     char* a = stage + source.a_offset;
@@ -123,7 +124,7 @@ class GroupedLoader {
     }
   }
 
-  /// The other CTA of the cluster arrives at this one's barriers: it must not have left.
+  /// Waits until the other CTA of the cluster no longer arrives at this one's barriers, which must exist until then.
   __device__ void await_release_of_all() {
 #pragma unroll 1
     for (std::int32_t stage = 0; stage < ring_.stages; ++stage) {

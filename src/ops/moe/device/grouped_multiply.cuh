@@ -1,5 +1,5 @@
 #pragma once
-// Two warpgroups of the grouped GEMM: multiply, SwiGLU behind Linear-1, then stage the result chunk by chunk.
+// Two warpgroups of the grouped GEMM: they multiply, apply SwiGLU after Linear-1, then stage the result chunk by chunk.
 
 #include "ops/moe/device/grouped_activation.cuh"
 #include "ops/moe/device/grouped_shared.cuh"
@@ -7,7 +7,7 @@
 
 namespace xstage::kernels {
 
-/// Chunks of 64 columns in which half of this tile leaves: fewer where the last column of tiles is cut.
+/// Number of 64-column chunks in which half of this tile leaves; fewer where the last column of tiles is cut.
 template <int TileColumns, bool Gated>
 __device__ inline std::int32_t leaving_chunks(const GroupedLaunch& launch, std::int32_t column) {
   constexpr int tile_columns = Gated ? TileColumns / 2 : TileColumns;
@@ -20,8 +20,8 @@ class GroupedMultiply {
   using Loop = MainLoop<TileColumns>;
   static constexpr std::size_t accumulators = Loop::accumulators;
 
-  /// A role of one warpgroup: four warps from a multiple of four on. `half`: 0 for rows 0-63 of a block, 1 for the
-  /// rest.
+  /// A role of one warpgroup: four warps from a multiple of four on. `half` is 0 for rows 0-63 of a block, 1 for the
+  /// others.
   __device__ GroupedMultiply(const GroupedLaunch& launch, const RolePlace& place, int half)
       : launch_(launch),
         place_(place),
@@ -62,8 +62,9 @@ class GroupedMultiply {
     return static_cast<std::uint32_t>(launch_.tiling.cluster);
   }
 
-  /// All rows of this half are padding: the tensor cores and their power are for others. One warp lets the stages go,
-  /// the others wait for it: who falls behind a stage, or runs ahead of it, by a round waits for the wrong parity.
+  /// Skips a tile in which all rows of this half are padding, which leaves the tensor cores and their power to others.
+  /// One warp releases the stages and the others wait for it: a warp that is one round ahead or behind would wait for
+  /// the wrong parity.
   __device__ void pass_over(const OperandRing& ring) {
     place_.synchronise();  // all warps have seen the stage of the tile's number
     RingPosition position = position_;
@@ -81,7 +82,7 @@ class GroupedMultiply {
     place_.synchronise();
   }
 
-  /// The store warp turns the chunks over without storing them.
+  /// Passes empty chunks to the store warp, which frees them without storing.
   __device__ void hand_over_nothing(std::int32_t leaving) {
 #pragma unroll 1
     for (std::int32_t index = 0; index < leaving; ++index) {
@@ -92,7 +93,8 @@ class GroupedMultiply {
     }
   }
 
-  /// Of this thread's rows. Those behind an expert's last row have weights that mean nothing, as have their results.
+  /// Reads the router weights of this thread's rows. Rows behind an expert's last one have meaningless weights and
+  /// results.
   __device__ void read_weights(const schedule::LinearTile& tile, float (&weights)[2]) const {
     const float* mine = launch_.router_weights + static_cast<std::int64_t>(tile.block) * gemm_tile_rows +
                         half_rows * half_ + 16 * place_.warp + lane_index() / 4;
@@ -100,8 +102,8 @@ class GroupedMultiply {
     weights[1] = __ldg(mine + 8);
   }
 
-  /// One fence for all chunks if all have a place; else one each: a batch must not need the place of a chunk that the
-  /// store warp frees only when the batch has been handed over.
+  /// Stages the tile. One fence serves all chunks if all have a place. Otherwise each has its own: a batch must not
+  /// need the place of a chunk that the store warp frees only after the batch has been passed on.
   __device__ void stage(const float (&accumulator)[accumulators], const float (&weights)[2], std::int32_t leaving) {
     const std::int32_t batch = launch_.staging >= leaving ? leaving : 1;
     RingPosition first = used_;
@@ -122,7 +124,7 @@ class GroupedMultiply {
     }
   }
 
-  /// Results of SwiGLU in registers of their own: what changes accumulators makes ptxas serialise WGMMA (C7515).
+  /// Results of SwiGLU go into registers of their own: changing accumulators makes ptxas serialise WGMMA (C7515).
   __device__ void finish_chunk(const float* sums, const float (&weights)[2], std::uint32_t chunk) const {
     if constexpr (Gated) {
       float results[chunk_values];
@@ -137,7 +139,8 @@ class GroupedMultiply {
     }
   }
 
-  /// `count` chunks from `first` on are written: visible to the copy engine, then one arrival a warp.
+  /// Passes `count` chunks from `first` on to the store warp: makes them visible to the TMA unit, then arrives once for
+  /// each warp.
   __device__ void hand_over(RingPosition first, std::int32_t count) const {
     cute::tma_store_fence();
     __syncwarp();
@@ -155,7 +158,7 @@ class GroupedMultiply {
   const GroupedShared shared_;
   const int half_;
   RingPosition position_;  // of the operand ring
-  RingPosition used_;      // place of the staging ring that comes next
+  RingPosition used_;      // next place of the staging ring
 };
 
 }  // namespace xstage::kernels

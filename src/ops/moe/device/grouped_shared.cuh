@@ -1,10 +1,10 @@
 #pragma once
-// A CTA's shared memory, and where roles of the grouped GEMM find what they share:
+// The shared memory of a CTA of the grouped GEMM, which its roles share:
 //
 //   operand ring | staging [warpgroup, chunk] | barriers | tiles | counts | first blocks
 //
-// Addresses come from the launch's parameters wherever they are needed: see SharedMemory in
-// ops/gemm/device/context.cuh. For the same reason numbers that roles read here and hand to TMA go through
+// Addresses are computed from the launch's parameters wherever they are needed, for the reason given at SharedMemory in
+// ops/gemm/device/context.cuh. For the same reason numbers that roles read here and pass to TMA go through
 // `same_in_warp`.
 
 #include "ops/moe/device/grouped.hpp"
@@ -16,7 +16,8 @@ namespace xstage::kernels {
 /// Tiles that the loader has begun, for all other roles.
 struct LinearTileRing {
   static constexpr std::uint32_t places = 16;
-  // A tile takes at least a stage and a chunk: so many does the loader lead by, with one that each role is at work on.
+  // Every tile needs at least one stage and one chunk, which bounds the loader's lead; each role may also hold one
+  // tile.
   static_assert(places > most_grouped_stages + max_staging + 2);
   schedule::LinearTile tile[places];
 };
@@ -28,7 +29,7 @@ struct GroupedBarriers {
   ArrivalBarrier vacant[2][max_staging];  // the chunk may be written again
 };
 
-/// Which of the clusters of a role's CTAs this one belongs to.
+/// Position of a CTA among the clusters of the role.
 struct GroupedCluster {
   std::int32_t number;
   std::int32_t count;
@@ -42,7 +43,7 @@ struct GroupedCluster {
   }
 };
 
-/// Lane 0's value: the compiler then knows that the warp agrees on it. For converged warps.
+/// Lane 0's value, by a shuffle that tells the compiler that the warp agrees on it. For converged warps.
 __device__ inline std::int32_t same_in_warp(std::int32_t value) { return __shfl_sync(0xFFFFFFFFU, value, 0); }
 
 __device__ inline schedule::LinearTile same_in_warp(const schedule::LinearTile& tile) {

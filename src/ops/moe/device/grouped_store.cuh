@@ -1,5 +1,5 @@
 #pragma once
-// Two warps of the grouped GEMM: each stores what one multiplying warpgroup has staged.
+// Two warps of the grouped GEMM: each stores the chunks that one multiplying warpgroup has staged.
 
 #include "ops/moe/device/grouped_multiply.cuh"
 
@@ -16,7 +16,8 @@ class GroupedStore {
         half_(place.warp),
         leader_(cute::elect_one_sync() != 0U) {}
 
-  /// All lanes wait and read, since the numbers that TMA gets must be known to be the same in all; one stores.
+  /// All lanes wait and read, because the compiler must know that the numbers for TMA are the same in all lanes; one
+  /// lane stores.
   __device__ void run(std::int32_t tiles) {
     std::uint32_t number = 0;
 #pragma unroll 1
@@ -33,10 +34,10 @@ class GroupedStore {
 
   __device__ void await_staged() const { shared_.barriers().staged[half_][used_.index].wait(used_.parity); }
 
-  /// A chunk is free when the next one is under way.
+  /// Stores a tile. A chunk is freed when the store of the next one is in flight.
   __device__ void store_tile(const schedule::LinearTile& tile) {
     const std::int32_t row = tile.block * gemm_tile_rows + 64 * half_;
-    const bool has_rows = tile.rows > 64 * half_;  // else all of them are padding
+    const bool has_rows = tile.rows > 64 * half_;  // otherwise all of them are padding
     std::int32_t column = tile.column * tile_columns;
     std::int32_t before = -1;
 #pragma unroll 1
@@ -67,7 +68,7 @@ class GroupedStore {
     __syncwarp();
   }
 
-  /// Chunk `index` has been read when `Under` later ones may still be under way.
+  /// Frees chunk `index`, which has been read when at most `Under` later stores are in flight.
   template <int Under>
   __device__ void free_chunk(std::int32_t index) const {
     if (index >= 0) {
@@ -81,7 +82,7 @@ class GroupedStore {
   const GroupedShared shared_;
   const int half_;
   const bool leader_;
-  RingPosition used_;  // place of the staging ring that comes next
+  RingPosition used_;  // next place of the staging ring
 };
 
 }  // namespace xstage::kernels

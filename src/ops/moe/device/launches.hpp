@@ -1,9 +1,9 @@
 #pragma once
 // The compiled kernels of dispatch, combine and packing, and their launches. Those of the linear layers: grouped.hpp.
 //
-// load_...() loads kernels on the current device: a first launch would do so while another rank's kernel may already
-// wait for this one, and loading may wait for the device. All launches enqueue on the current device, on which all CTAs
-// of dispatch or combine must fit at once, and throw DeviceError.
+// load_...() loads kernels on the current device: a first launch would load them while another rank's kernel may
+// already wait for this one, and loading may wait for the device. All launches enqueue on the current device and throw
+// DeviceError. All CTAs of dispatch or combine must fit on that device at once.
 
 #include <cuda_runtime_api.h>
 
@@ -19,8 +19,8 @@ void load_combine();
 void launch_dispatch(const DispatchLaunch& launch, int blocks, cudaStream_t stream);
 void launch_combine(const CombineLaunch& launch, int blocks, cudaStream_t stream);
 
-/// All virtual ranks of the current device in one cooperative launch; `launches` lie in its memory, `first` is the
-/// host's copy of the first of them; all have as many CTAs, warps and stages.
+/// Launches all virtual ranks of the current device as one cooperative kernel. `launches` lie in device memory, `first`
+/// is the host's copy of the first of them, and all have the same number of CTAs, warps and stages.
 void launch_virtual_dispatch(const DispatchLaunch* launches, const DispatchLaunch& first, int ranks, int blocks,
                              cudaStream_t stream);
 void launch_virtual_combine(const CombineLaunch* launches, const CombineLaunch& first, int ranks, int blocks,

@@ -110,7 +110,8 @@ void LayerExchange::prepare(const moe::Operands& operands, int blocks) {
 }
 
 void LayerExchange::check() const {
-  // Before waits: whoever waited in vain for a rank whose host had seen it learns here why that did not come.
+  // Checked before waits: a rank may have waited in vain for a peer whose host stopped because of this report, and then
+  // gets the reason here.
   if (static_cast<const volatile RoutingReport*>(report_)->raised != 0U) {
     throw InputError(
         fmt::format("moe: {}. Results of that launch mean nothing; call reset() on all ranks before the "
@@ -128,7 +129,7 @@ void LayerExchange::clear_totals() {
 
 void LayerExchange::restore() {
   call_.restore();
-  // They carry the numbers of calls, which come again.
+  // Counts carry the numbers of calls, which occur again after a reset.
   cuda::DeviceSetup::of(heap().device()).fill(heap().local(counts_), 0x00, counts_.bytes);
   clear_totals();
   *report_ = {};

@@ -1,5 +1,5 @@
 #pragma once
-// What dispatch and combine of one rank's layer keep between launches: signals and buffers in the symmetric heap,
+// State of dispatch and combine of one rank's layer between launches: signals and buffers in the symmetric heap,
 // buffers of the rank alone, reports, and the parameters of both launches.
 
 #include <chrono>
@@ -13,31 +13,31 @@
 
 namespace xstage::kernels {
 
-/// What a complete report means, for users. `experts`: of all ranks.
+/// Text of a complete report for users. `experts` is the number of experts of all ranks.
 [[nodiscard]] std::string describe(const RoutingReport& report, int experts);
 
 class LayerExchange {
  public:
-  /// Collective. Neither problem nor plan breaks a rule, and the plan is complete.
+  /// Collective. Problem and plan are valid, and the plan is complete.
   LayerExchange(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan, std::chrono::microseconds time_out);
 
-  /// Before each launch, of so many CTAs. Throws what check() throws.
+  /// To be called before each launch of `blocks` CTAs. Throws what check() throws.
   void prepare(const moe::Operands& operands, int blocks);
   [[nodiscard]] const DispatchLaunch& dispatch() const { return dispatch_; }
   [[nodiscard]] const CombineLaunch& combine() const { return combine_; }
-  /// Where the linear layers between the two find and leave rows.
+  /// Rows that the linear layers between the two read and write.
   [[nodiscard]] const MoeRows& rows() const { return dispatch_.exchange.rows; }
   [[nodiscard]] std::int64_t most_rows() const { return most_rows_; }
 
   /// Throws DeviceError if a wait has expired, InputError if dispatch has met a choice that breaks a rule.
   void check() const;
   void synchronise() const { call_.synchronise(); }
-  /// The ranks have come to rest.
+  /// Restores signals and epochs while all ranks are idle.
   void restore();
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
   [[nodiscard]] cuda::HandleMemory& memory() { return call_.memory(); }
-  /// After a launch of so many CTAs.
+  /// Records a launch of `blocks` CTAs.
   void launched(int blocks, CUstream_st* stream) { call_.launched(blocks, stream); }
 
  private:

@@ -1,4 +1,4 @@
-// From linear layers and their plans to launches of the grouped GEMM.
+// Derives launches of the grouped GEMM from linear layers and their plans.
 
 #include "ops/moe/device/layer_linears.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Linear-1 and Linear-2 of one rank's experts, as two grouped GEMMs between the rows that dispatch leaves and those
-// that combine sends back.
+// Linear-1 and Linear-2 of one rank's experts, as two grouped GEMMs: they read the rows that dispatch wrote, and write
+// those that combine sends back.
 
 #include <cstdint>
 
@@ -12,11 +12,11 @@ namespace xstage::kernels {
 
 class LayerLinears {
  public:
-  /// Loads all kernels that any launch may choose. `plan`: complete.
+  /// Loads all kernels that any launch may choose. `plan` is complete.
   LayerLinears(const moe::Problem& problem, const MoeRows& rows, std::int64_t most_rows, const moe::Plan& plan);
 
-  /// For weights at these addresses. `expected_rows`: of all experts of the rank, from which tiles are chosen; results
-  /// do not depend on it. Does nothing when all is as before.
+  /// Prepares launches for weights at these addresses. Tiles are chosen by `expected_rows`, the rows of all experts of
+  /// the rank; results do not depend on it. Does nothing if no argument has changed.
   void prepare(const void* linear1, const void* linear2, std::int64_t expected_rows);
 
   [[nodiscard]] const GroupedGemm& linear1() const { return linear1_; }

@@ -1,4 +1,5 @@
-// MoeLayer: one rank's handle. Four kernels behind each other on one stream: dispatch, Linear-1, Linear-2, combine.
+// MoeLayer, one rank's handle. It launches four kernels after each other on one stream: dispatch, Linear-1, Linear-2,
+// combine.
 
 #include <cuda_runtime_api.h>
 
@@ -32,11 +33,13 @@ class MoeLayer::State {
   State& operator=(const State&) = delete;
   ~State() = default;
 
-  /// Parameters for these operands. `blocks`: CTAs of dispatch and combine; virtual ranks share the multiprocessors.
+  /// Parameters for these operands. `blocks` is the number of CTAs of dispatch and combine; virtual ranks share the
+  /// multiprocessors.
   void prepare(const Operands& operands, int blocks) {
     check_operands(operands);
     exchange_.prepare(operands, blocks);
-    // As many rows as the rank's tokens choose, if experts are equally popular; a rank without tokens cannot know.
+    // The estimate is the number of choices of the rank's tokens, as if experts were equally popular. A rank without
+    // tokens has no estimate of its own.
     const std::int64_t tokens = operands.tokens > 0 ? operands.tokens : problem_.most_tokens;
     linears_.prepare(operands.linear1, operands.linear2, tokens * problem_.top_k);
   }
@@ -77,7 +80,7 @@ class MoeLayer::State {
     return problem;
   }
 
-  /// Before anything is allocated: a rank that differs stays where it was.
+  /// Called before anything is allocated, so that a rank that differs has not changed.
   static moe::Plan agreed_plan(const moe::Problem& problem, const moe::Plan& plan, HeapRank& heap) {
     const moe::Plan complete = moe::complete_plan(problem, plan, heap.world(), kernels::multiprocessors(heap.device()));
     heap.agree(moe::statement(problem, complete));
@@ -130,7 +133,7 @@ void MoeLayer::launch_together(std::span<MoeLayer* const> ranks, std::span<const
   State& first = *ranks[0]->state_;
   const int world = first.heap().world();
   const cuda::CurrentDevice current(first.heap().device());
-  // All ranks share the multiprocessors.
+  // All virtual ranks share the multiprocessors.
   const int blocks = std::min(kernels::multiprocessors(first.heap().device()) / world, first.plan().issuers);
   moe::check_issuers(first.problem(), blocks);
   std::vector<DispatchLaunch> dispatches;
@@ -145,7 +148,8 @@ void MoeLayer::launch_together(std::span<MoeLayer* const> ranks, std::span<const
   const CombineLaunch* const combines_there = first.upload(combines, stream);
   kernels::launch_virtual_dispatch(dispatches_there, dispatches[0], world, blocks, stream);
   for (MoeLayer* const rank : ranks) {
-    rank->state_->enqueue_linears(stream);  // of no peer: one rank after the other, on all multiprocessors
+    // No peer takes part, so the ranks run one after the other, on all multiprocessors.
+    rank->state_->enqueue_linears(stream);
   }
   kernels::launch_virtual_combine(combines_there, combines[0], world, blocks, stream);
   for (MoeLayer* const rank : ranks) {

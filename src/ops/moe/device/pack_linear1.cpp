@@ -1,4 +1,4 @@
-// moe::pack_linear1: the checks before the kernel.
+// moe::pack_linear1: checks before the kernel.
 
 #include "ops/moe/device/launches.hpp"
 
@@ -24,7 +24,7 @@ void check_address(const char* name, const void* address) {
   }
 }
 
-/// The GPU in whose memory it lies; InputError if it is in none's.
+/// The GPU in whose memory the tensor lies. InputError if there is none.
 int device_of(const char* name, const void* address) {
   cudaPointerAttributes attributes{};
   cuda::check(cudaPointerGetAttributes(&attributes, address), "asking where a tensor lies");
@@ -34,7 +34,7 @@ int device_of(const char* name, const void* address) {
   return attributes.device;
 }
 
-/// That of all three tensors.
+/// The GPU in whose memory all three tensors lie.
 int common_device(const void* gate, const void* up, const void* packed) {
   const int device = device_of("packed", packed);
   const int devices[] = {device_of("gate", gate), device_of("up", up)};
@@ -49,7 +49,7 @@ int common_device(const void* gate, const void* up, const void* packed) {
 
 void pack_linear1(const Problem& problem, const void* gate, const void* up, std::int64_t expert_stride, void* packed,
                   CUstream_st* stream) {
-  // Of the problem only what describes the weights of one rank.
+  // Checks only the fields that describe the weights of one rank.
   check_problem({problem.hidden, problem.intermediate, problem.experts_per_rank, 1, 1, 0}, 1);
   check_address("gate", gate);
   check_address("up", up);

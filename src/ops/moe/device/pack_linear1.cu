@@ -1,4 +1,4 @@
-// Packs Linear-1: 8 rows of gate, the same 8 of up, and so on (ops/moe/packing.hpp).
+// Packs Linear-1: 8 rows of gate, then the same 8 rows of up, and so on (ops/moe/packing.hpp).
 
 #include "ops/moe/device/launches.hpp"
 
@@ -15,7 +15,8 @@ constexpr int pack_threads = 256;
 constexpr std::int64_t most_pack_blocks = 4096;
 constexpr std::int64_t unit_elements = 8;  // of bf16 in 16 bytes
 
-/// Blocks of row y of the grid copy expert y: each a row of gate and the same row of up, then the next one in its turn.
+/// Blocks in row y of the grid copy expert y. Each copies a row of gate and the same row of up, then its next pair of
+/// rows.
 __global__ void __launch_bounds__(pack_threads) pack_linear1_kernel(const Linear1Packing packing) {
   const std::int64_t row_units = packing.hidden / unit_elements;
   const std::int64_t source = blockIdx.y * (packing.expert_stride / unit_elements);
@@ -23,7 +24,7 @@ __global__ void __launch_bounds__(pack_threads) pack_linear1_kernel(const Linear
   const auto* up = static_cast<const uint4*>(packing.up) + source;
   uint4* const packed = static_cast<uint4*>(packing.packed) + blockIdx.y * 2 * packing.intermediate * row_units;
   for (std::int64_t row = blockIdx.x; row < packing.intermediate; row += gridDim.x) {
-#pragma unroll 1  // the compiler would unroll by four, and spill
+#pragma unroll 1  // otherwise the compiler would unroll by four and spill
     for (std::int64_t unit = threadIdx.x; unit < row_units; unit += pack_threads) {
       packed[moe::packed_gate_row(row) * row_units + unit] = gate[row * row_units + unit];
       packed[moe::packed_up_row(row) * row_units + unit] = up[row * row_units + unit];

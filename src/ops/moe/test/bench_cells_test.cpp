@@ -73,7 +73,7 @@ TEST(BenchMoeCells, CellsAreAllThatTheListsNameNoneTwice) {
                           "moe GLM-5, 128 tokens, balanced, remote share 7/8, on 2 ranks",
                           "moe GLM-5, 128 tokens, skewed, remote share 1/2, on 2 ranks",
                           "moe GLM-5, 128 tokens, skewed, remote share 7/8, on 2 ranks"));
-  // On two ranks 1/2 is what comes of itself.
+  // On two ranks 1/2 is the natural share.
   EXPECT_EQ(names_of(choice_of("GLM-5", "64", "balanced", "natural,1/2"), 2).size(), 1U);
   EXPECT_EQ(names_of(choice_of("GLM-5", "64", "balanced", "natural,1/2"), 8).size(), 2U);
   EXPECT_THAT(names_of(choice_of("GLM-5", "64", "balanced", "natural"), 1),

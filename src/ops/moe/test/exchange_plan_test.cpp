@@ -93,7 +93,7 @@ TEST(MoeExchangePlan, PartialSumsHaveWarpsThatSendAndWarpsThatAdd) {
   });
 }
 
-/// What a complete plan says is what a launch has: nothing is cut to fit.
+/// A launch has the numbers of a complete plan: none is reduced to fit.
 TEST(MoeExchangePlan, LaunchesHaveTheWarpsOfThePlan) {
   for (const int world : {1, 2, 3, 8}) {
     for (const std::int64_t hidden : {64, 2048, 7168, 16384}) {

@@ -1,4 +1,4 @@
-// Sizes of what a mixture-of-experts layer keeps in the symmetric heap: every routing fits, and little is lost.
+// Sizes of the buffers of a mixture-of-experts layer in the symmetric heap: every routing fits, and little is wasted.
 
 #include <gtest/gtest.h>
 
@@ -118,7 +118,7 @@ TEST(MoeHeap, EveryRoutingFits) {
         }
       }
       EXPECT_LE(largest, most_rows(problem, world)) << tokens << " tokens on " << world << " ranks";
-      // One rank takes all: not much is lost.
+      // One rank takes all tokens, and little is wasted.
       EXPECT_GT(largest, most_rows(problem, world) - problem.experts_per_rank * group_alignment);
     }
   }

@@ -81,7 +81,7 @@ TEST(MoeLinearOrder, EveryTileOnce) {
   });
 }
 
-/// What the CTAs of a cluster take for shared is the same for both; they never share weights of two experts.
+/// Both CTAs of a cluster agree on the shared operand, and never share weights of two experts.
 TEST(MoeLinearOrder, ClustersShareWhatTheyHaveInCommon) {
   for_random_orders(300, [](const OrderCase& test) {
     const LinearOrder order = test.order();

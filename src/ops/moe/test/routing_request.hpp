@@ -1,5 +1,5 @@
 #pragma once
-// Requests for made-up routings, and what their tests ask of the results.
+// Requests for made-up routings, and checks of the resulting routings.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,8 @@ inline std::int64_t sum(const std::vector<std::int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
-/// Each token's experts distinct and there, weights as promised. Returns choices that are not struck out.
+/// Checks that each token's experts are distinct and exist, and that weights are as promised. Returns the number of
+/// choices that are not struck out.
 inline std::int64_t check_tokens_of(const RankRouting& routing, const RoutingRequest& request) {
   const auto top_k = static_cast<std::size_t>(request.top_k);
   EXPECT_EQ(routing.experts.size(), static_cast<std::size_t>(routing.tokens) * top_k);

@@ -1,4 +1,5 @@
-// How far ahead Linear-1 has to be: at the knee no tile of Linear-2 waits, below it some do, as a run of CTAs shows.
+// The lead that Linear-1 needs: at the knee no tile of Linear-2 waits, below it some do, as a simulated run of CTAs
+// shows.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +46,7 @@ MoeRunResult run(const Setting& setting, std::int32_t lead, std::int32_t ring) {
   return run(setting, {setting.blocks * setting.tiling.block_rows}, lead, ring);
 }
 
-/// Where Linear-2 is far shorter than Linear-1, as short, and longer; few long columns and many.
+/// Settings in which Linear-2 is far shorter than Linear-1, as short, or longer, with few long columns or many.
 Setting random_setting(MoeRandom& random) {
   Setting setting{};
   const std::int32_t linear1 = random.between(1, 32);
@@ -140,10 +141,10 @@ void for_settings_over_counts(std::uint32_t seed, int rounds, Check&& check) {
   });
 }
 
-/// At each lead from below the necessary one to above the sufficient one: at the knee and above nothing waits, with
-/// its ring; just below the knee and below the necessary lead Linear-2 waits. Between these two it may have luck, when
-/// starts of tiles of unequal durations happen to fall well, and would wait again with one block of lead more: the
-/// simulation and the one that finds the knee agree there too.
+/// Tests each lead from below the necessary one to above the sufficient one. At the knee and above it nothing waits
+/// with the ring of that lead; just below the knee, and below the necessary lead, Linear-2 waits. Between these two
+/// leads no tile may happen to wait, when starts of tiles of unequal durations fall well, and one block of lead more
+/// may wait again: the simulation and the search for the knee must agree there, too.
 TEST(MoeScheduleLead, EachLeadBetweenTheNecessaryAndTheSufficientOneOverRoutings) {
   int several_experts = 0;
   int inside = 0;
@@ -180,9 +181,9 @@ TEST(MoeScheduleLead, EachLeadBetweenTheNecessaryAndTheSufficientOneOverRoutings
   EXPECT_GT(waits_above_necessary, 10 * luck);
 }
 
-/// With fewer blocks than twice the lead, some have Linear-1 in the head and Linear-2 in the rest, and between the two
-/// fewer others than the lead asks for: Linear-2 may wait with the sufficient lead, and with any where one block is all
-/// there is.
+/// With fewer blocks than twice the lead, some blocks have Linear-1 in the head and Linear-2 in the rest, with fewer
+/// blocks between the two than the lead asks for. Linear-2 may then wait with the sufficient lead, and with any lead if
+/// there is only one block.
 TEST(MoeScheduleLead, NoLeadIsSufficientForFewBlocks) {
   int waits = 0;
   int none = 0;
@@ -194,7 +195,7 @@ TEST(MoeScheduleLead, NoLeadIsSufficientForFewBlocks) {
   });
   EXPECT_GT(waits, 20);
   EXPECT_GT(none, 20);
-  // Two CTAs, one block with a tile of each kind: whoever draws Linear-2 has to wait for the other one.
+  // Two CTAs, and one block with a tile of each kind: the CTA that draws Linear-2 has to wait for the other one.
   const Setting one_block{moe_tiling(128, 1, 1), 2, {5, 5}, 1};
   for (const std::int32_t lead : {1, 2, 10}) {
     EXPECT_EQ(run(one_block, {0, 7, 0}, lead, 1).linear2_waits, 1) << "at lead " << lead;
@@ -218,8 +219,8 @@ TEST(MoeScheduleLead, TilesOfOneDurationByHand) {
   EXPECT_EQ(schedule::sufficient_lead(moe_tiling(128, 16, 28), 132, same), 10);
 }
 
-/// Of DeepSeek-V3 on an H200: Linear-2 has two sevenths of Linear-1's K. Its knee is set by the end, where blocks of
-/// Linear-2 alone follow each other.
+/// Tiles of DeepSeek-V3 on an H200, where Linear-2 has two sevenths of Linear-1's K. The knee is determined by the end,
+/// where blocks of Linear-2 alone follow each other.
 TEST(MoeScheduleLead, ShortTilesOfLinear2NeedMore) {
   const Setting setting{moe_tiling(128, 16, 28), 132, {7168, 2048}, 200};
   const std::int32_t knee = lead_knee(setting.tiling, setting.ctas, setting.times, setting.blocks);

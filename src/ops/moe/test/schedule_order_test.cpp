@@ -57,7 +57,8 @@ TYPED_TEST(MoeScheduleOrder, EveryTileOnce) {
   });
 }
 
-/// One CTA that takes all tiles never finds one whose inputs are missing, nor more than a ring alive.
+/// A single CTA that takes all tiles never meets one whose inputs are missing, nor more live blocks than the ring
+/// holds.
 TYPED_TEST(MoeScheduleOrder, Linear1ComesBeforeItsLinear2AndTheRingHoldsAllThatIsAlive) {
   for_random_routings<TypeParam>(2, 300, 6000, [](const MoeCase<TypeParam>& test, MoeRandom&) {
     const MoeTiling& tiling = test.schedule.tiling();

@@ -1,5 +1,5 @@
 #pragma once
-// Counts for the tests of MoE schedules that come from the generator of routings that benchmarks and simulation use.
+// Counts for the tests of MoE schedules, from the generator of routings that benchmarks and simulation use.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace xstage {
 
-/// Any request that keeps the rules and has at most `most_choices` choices on all ranks together.
+/// A random valid request with at most `most_choices` choices on all ranks together.
 inline moe::RoutingRequest random_request(MoeRandom& random, int most_choices) {
   moe::RoutingRequest request;
   request.world = random.between(1, max_world);
@@ -25,7 +25,7 @@ inline moe::RoutingRequest random_request(MoeRandom& random, int most_choices) {
   request.top_k = random.between(1, std::min(moe::most_top_k, request.world * request.experts_per_rank));
   if (random.between(0, 1) == 0) {
     request.remote_share = moe::Share{request.world == 1 ? 0 : random.between(0, 8), 8};
-    // A rank alone has experts for all choices of a token: so each share can be kept.
+    // One rank has experts for all choices of a token, so that every share is possible.
     request.top_k = std::min(request.top_k, request.experts_per_rank);
   }
   const int most_tokens = random.between(0, 7) == 0 ? 2 : most_choices / (request.world * request.top_k);

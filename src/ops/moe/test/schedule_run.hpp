@@ -1,7 +1,7 @@
 #pragma once
-// A run of CTAs through the tiles of an MoE schedule, as discrete events. Written against the rules of the kernel only:
-// a CTA holds the tile that it has claimed until that is done; Linear-2 waits until all Linear-1 of its block is done;
-// Linear-1 waits until the block that had its slot of the ring before is done with Linear-2.
+// Simulates CTAs that compute the tiles of an MoE schedule, by discrete events. It implements only the rules of the
+// kernel: a CTA holds the tile that it has claimed until the tile is done; Linear-2 waits until all Linear-1 of its
+// block is done; Linear-1 waits until the previous block in its slot of the ring is done with Linear-2.
 
 #include <algorithm>
 #include <cstddef>
@@ -52,7 +52,7 @@ class MoeRun {
     }
     while (!events_.empty()) {
       const std::int64_t now = events_.top().first;
-      // All that end now are done before any CTA looks at what is done.
+      // All tiles that end at this moment are done before any CTA checks what is done.
       std::vector<std::size_t> free;
       while (!events_.empty() && events_.top().first == now) {
         free.push_back(events_.top().second);

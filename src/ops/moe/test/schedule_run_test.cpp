@@ -1,5 +1,5 @@
-// CTAs that go through the tiles of an MoE schedule: all end, whatever tiles last and however few slots the least ring
-// has; none has more to do than the others.
+// Simulated runs of CTAs through the tiles of an MoE schedule: all of them end, for any durations and with the smallest
+// ring, and no CTA has more work than the others.
 
 #include <gtest/gtest.h>
 

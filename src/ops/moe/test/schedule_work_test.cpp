@@ -1,5 +1,5 @@
-// Equal work: how much more the busiest CTA has to do than the least busy one, when CTAs draw tiles and tiles of a kind
-// last the same.
+// Equal work: the difference between the busiest and the least busy CTA, when CTAs draw tiles and all tiles of a kind
+// last equally long.
 //
 // A CTA draws its next tile when its last one is done. When the last of all tiles is drawn, each CTA has therefore been
 // busy all the time but for its waits; after that each does at most the tile that it holds. Hence
@@ -59,7 +59,7 @@ MoeRunResult run(const MoeCase<Schedule>& test, const Machine& machine, std::int
   return MoeRun<Schedule>(test.schedule, machine.ctas, ring, MoeClaims::drawn, duration).run();
 }
 
-/// That no CTA waits longer in all, and the difference that follows.
+/// Checks that no CTA waits longer in all than `longest_wait`, and the difference that follows.
 template <typename Schedule>
 void expect_equal_work(const MoeCase<Schedule>& test, const Machine& machine, const MoeRunResult& result,
                        std::int64_t longest_wait) {
@@ -249,7 +249,7 @@ TEST(MoeScheduleWork, TheBoundsOfWavesAreReached) {
   EXPECT_EQ(difference(run(ones, {2, {1000, 1000}}, 1).busy), 1000 + 40 * (1000 + 1000) - 1000);
 }
 
-/// A lead of one block over 80: 79 steps and the head. Waits lack less than a tile of what they may be.
+/// A lead of one block over 80 blocks: 79 steps and the head. Waits come within a tile of their bound.
 TEST(MoeScheduleWork, TheBoundsOfAShortLeadAreAlmostReached) {
   const std::vector<std::int32_t> counts(40, 64);
   const MoeCase<Interleaved> ample(counts, moe_tiling(32, 2, 4), 1);

@@ -1,6 +1,6 @@
 #pragma once
-// Which Ulysses layers `xstage bench ulysses` measures, and the operations that make one. A cell is one shape; its
-// variants are measured against each other. Pure host code.
+// The cells of `xstage bench ulysses`, and the operations of a Ulysses layer. A cell is one shape; its variants are
+// measured against each other. Host code without CUDA.
 
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ struct UlyssesShape {
   bool operator==(const UlyssesShape&) const = default;
 };
 
-/// Of the table a cell has only those shapes whose heads the ranks can share.
+/// The choice "table" keeps only shapes whose heads divide evenly among the ranks.
 struct UlyssesShapeChoice {
   bool is_table = false;
   std::vector<UlyssesShape> shapes;
@@ -46,11 +46,11 @@ struct UlyssesShapeChoice {
 
 /// Q, K and V of all heads; on several ranks the product goes to the ranks of the heads. Its parts are 0, 1 and 2.
 [[nodiscard]] GemmCell projection_of(const UlyssesCell& cell);
-/// The same product of a rank's own tokens, which stays on that rank.
+/// The same product for a rank's own tokens, whose result stays on that rank.
 [[nodiscard]] gemm::Problem local_projection_of(const UlyssesCell& cell, int rank);
 /// On several ranks results go to the owners of their rows; `problem_of_rank` is what a rank computes.
 [[nodiscard]] AttentionCell attention_of(const UlyssesCell& cell);
-/// Of a rank's own tokens.
+/// The output projection of a rank's own tokens.
 [[nodiscard]] gemm::Problem output_projection_of(const UlyssesCell& cell, int rank);
 
 /// As the command line states it: "16384x24".

@@ -1,6 +1,6 @@
 #pragma once
-// How results of a Ulysses layer are judged: elements against sums in double, and whole results against each other.
-// Pure host code.
+// Comparisons that verify a Ulysses layer: elements against sums in double, and whole results against each other. Host
+// code without CUDA.
 
 #include <cstdint>
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace xstage::bench {
 
-/// Elements of one result beside what they must be; their size together is the scale of an error.
+/// Sampled elements of one result with their expected values; the magnitude of all of them is the scale of an error.
 class SampledErrors {
  public:
   void add(float result, double expected);
-  /// In roundings of bf16 (sampling.hpp).
+  /// The largest error, in roundings of bf16 (sampling.hpp).
   [[nodiscard]] double largest() const;
 
  private:
@@ -26,8 +26,8 @@ class SampledErrors {
 /// Sum of products in double. Throws std::logic_error unless both have the same length.
 [[nodiscard]] double dot(std::span<const float> one, std::span<const float> other);
 
-/// Elements of two bf16 results that are not the same bits, or that are NaN: one that was never written is wrong even
-/// where both have it. Throws std::logic_error unless both have as many.
+/// Number of elements of two bf16 results that differ in a bit or are NaN: an element that was never written is NaN in
+/// both and still wrong. Throws std::logic_error unless both have the same length.
 [[nodiscard]] std::int64_t count_differing(std::span<const std::uint16_t> result,
                                            std::span<const std::uint16_t> reference);
 

@@ -13,7 +13,7 @@ double operations(const gemm::Problem& problem) {
   return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
 }
 
-/// Of rank 0.
+/// The plans of rank 0.
 Json plans_of(const UlyssesCell& cell, const UlyssesVariant& variant, int multiprocessors) {
   const int world = variant.among_ranks ? cell.ranks : 1;
   Json plans = Json::object();

@@ -43,8 +43,8 @@ inline constexpr UlyssesVariant ulysses_variants[] = {
 [[nodiscard]] CellHead head_of(const UlyssesCell& cell, const std::vector<UlyssesVariant>& variants,
                                int multiprocessors);
 
-/// Rates; `ratio` of `fused` and `flags` to `compute`: less 1 it is what communicating costs that is not hidden;
-/// `flags_to_fused`.
+/// Adds rates, `flags_to_fused`, and `ratio` of `fused` and `flags` to `compute`; ratio - 1 is the communication that
+/// is not hidden.
 void add_figures(const UlyssesCell& cell, std::vector<Row>& rows_of_cell);
 
 }  // namespace xstage::bench

@@ -1,6 +1,6 @@
 #pragma once
-// `xstage bench ulysses`: a layer of sequence-parallel attention, and what its computing takes alone
-// (rows.hpp). Built without CUDA, run_ulysses_bench says so.
+// `xstage bench ulysses`: measures a layer of sequence-parallel attention, and its computation alone (rows.hpp). In a
+// build without CUDA run_ulysses_bench throws an error that says so.
 
 #include <vector>
 

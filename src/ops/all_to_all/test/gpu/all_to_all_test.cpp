@@ -27,7 +27,7 @@ using all_to_all_test::virtual_ranks;
 using gpu_test::capture;
 using gpu_test::Graph;
 
-/// Several calls with different operands, enqueued back to back; then all of them are looked at.
+/// Enqueues several calls with different operands back to back, then verifies all of them.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed) {
   SCOPED_TRACE(which.text());
   Ranks ranks(which, devices);
@@ -155,7 +155,7 @@ TEST(AllToAll, LaunchesThatFollowAtOnce) {
   }
 }
 
-/// Three launches a rank; what is looked at is the result of the last.
+/// Captures three launches of each rank and verifies the result of the last one.
 void expect_right_replays(const Case& which, const std::vector<int>& devices) {
   SCOPED_TRACE(which.text());
   Ranks ranks(which, devices);

@@ -1,5 +1,5 @@
-// What an all-to-all does when something is wrong: peers that never come or come late, ranks that disagree, operands
-// and heaps that break a rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
+// Faults of an all-to-all: peers that never arrive or arrive late, ranks that disagree, operands and heaps that break a
+// rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
@@ -108,7 +108,7 @@ TEST(AllToAllFaults, APeerThatDiesInTheMiddle) {
   expect_right_call(which, ranks, 2);
 }
 
-/// Of three ranks one is missing: the first that gives up tells the others.
+/// One of three ranks is missing: the first rank that gives up signals the others.
 TEST(AllToAllFaults, EveryRankThatWaitsIsTold) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(3);
@@ -229,7 +229,7 @@ TEST(AllToAllRefusals, CommonLaunchesThatFollowSingleOnes) {
   EXPECT_THAT(complaint<InputError>([&] { ranks[0].launch(call.operands(0), ranks.stream(0)); }),
               HasSubstr("use launch or launch_together, not both"));
   expect_right_call(shared, ranks, 3);
-  Ranks alone(which, {0});  // one rank shares its GPU with nobody: both have as many CTAs
+  Ranks alone(which, {0});  // a single rank shares its GPU with no other: both launches have the same number of CTAs
   expect_right_call(which, alone, 4);
   const Call single(which, {0}, 5);
   const std::vector<Operands> operands{single.operands(0)};

@@ -40,7 +40,7 @@ struct Case {
   [[nodiscard]] std::int64_t rows_begin(int rank) const { return std::min(problem.rows, rank * rows_each()); }
   [[nodiscard]] std::int64_t own_rows(int rank) const { return rows_begin(rank + 1) - rows_begin(rank); }
   [[nodiscard]] std::size_t input_elements() const;
-  /// Of the buffer in the heap, which is that of rank 0 on every rank.
+  /// Elements of the buffer in the heap, which on every rank is as large as that of rank 0.
   [[nodiscard]] std::size_t buffer_elements() const;
 };
 
@@ -50,7 +50,7 @@ struct Case {
 /// Tails in every extent, sometimes ranks without rows.
 [[nodiscard]] Case random_case(int ranks, Random& random);
 
-/// Operands of one call on all ranks, and copies of their results.
+/// Operands of one call on all ranks, and copies of its results.
 class Call {
  public:
   Call(const Case& which, const std::vector<int>& devices, std::uint64_t seed);
@@ -87,15 +87,15 @@ class Ranks {
   /// Words of a rank's signal pad.
   [[nodiscard]] std::uint32_t* signals(int rank);
 
-  /// Poison, launch and copy of the result on all ranks. Waits for nothing, but virtual ranks do.
+  /// Enqueues poison, launch and copy of the result on all ranks. Does not wait, except for virtual ranks.
   void enqueue(const Call& call);
-  /// One rank alone, as its own launch.
+  /// Launches one rank alone.
   void enqueue_rank(const Call& call, int rank);
   /// In the rank's stream: peers store only after this rank has entered the call.
   void poison(int rank);
   void collect(const Call& call, int rank);
 
-  /// Until all streams are idle.
+  /// Waits until all streams are idle.
   void wait() const;
   /// wait(), then every rank's check().
   void finish() const;
@@ -114,7 +114,7 @@ class Ranks {
   std::vector<std::unique_ptr<AllToAll>> handles_;
 };
 
-/// A call with new operands, and a look at its results.
+/// Runs a call with new operands and verifies its results.
 void expect_right_call(const Case& which, Ranks& ranks, std::uint64_t seed);
 
 }  // namespace xstage::all_to_all_test

@@ -1,5 +1,5 @@
 #pragma once
-// Random operands of one cell on all its GPUs.
+// Random operands of one cell on all of its GPUs.
 
 #include <cstddef>
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace xstage::bench {
 
-/// Queries, keys and values of each rank, several times over, so that they do not stay in L2 from one call to the next.
-/// All have standard deviation 1, so the scores have it too.
+/// Queries, keys and values of each rank. There are several sets of them, so that they do not stay in L2 from one call
+/// to the next. All have standard deviation 1, so that scores have it, too.
 class AttentionOperands {
  public:
   AttentionOperands(const Ranks& ranks, const AttentionCell& cell);
 
   [[nodiscard]] int set_of(int call) const { return call % sets_; }
-  /// Of a launch; its output is what a plain attention fills and an all-to-all sends.
+  /// Operands of a launch. Its output is the tensor that a plain attention fills and an all-to-all sends.
   [[nodiscard]] attention::Operands addresses(int rank, int set) const;
   [[nodiscard]] void* output(int rank) const { return output_[static_cast<std::size_t>(rank)].as<void>(); }
   [[nodiscard]] std::size_t output_bytes() const { return output_.front().bytes(); }

@@ -10,12 +10,12 @@ namespace xstage::bench {
 
 namespace {
 
-/// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
+/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
 constexpr std::chrono::seconds time_out{5};
 
 constexpr std::int64_t element_bytes = 2;
 
-/// No rank knows of another: each has a heap of its own.
+/// Handles of ranks that do not communicate: each has a heap of its own.
 OperationHandles<Attention> make_local(const AttentionResources& resources) {
   const attention::Problem problem = problem_of_rank(resources.cell);
   OperationHandles<Attention> handles;

@@ -1,5 +1,5 @@
 #pragma once
-// The variants of a cell as something that can be timed: their handles, their heaps, and where they leave results.
+// The variants of a cell, ready to be timed: their handles, their heaps, and the places of their results.
 
 #include <memory>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace xstage::bench {
 
-/// What all variants of a cell use. Outlives them.
+/// Resources that all variants of a cell use and that must outlive them.
 struct AttentionResources {
   const AttentionCell& cell;
   const Ranks& ranks;
@@ -38,7 +38,7 @@ class AttentionVariants {
   [[nodiscard]] Variant variant(const AttentionVariant& entry);
   /// For calls that are recorded, of a variant that has spans; refers to this object.
   [[nodiscard]] Recordable recordable(const AttentionVariant& entry);
-  /// Of a variant that computes, as its handles have it.
+  /// Plan of a variant that computes, as its handles have it.
   [[nodiscard]] const attention::Plan& plan_of(const AttentionVariant& entry) const;
 
   /// Whether results are with the owners of their rows, [own rows, heads, head_dim], or where they were computed,
@@ -50,7 +50,7 @@ class AttentionVariants {
   void poison_results(const AttentionVariant& entry) const;
 
  private:
-  /// Of variants that may be changed, or of constant ones.
+  /// Finds a variant among mutable or constant ones.
   template <typename Variants>
   [[nodiscard]] static auto& attention_of(Variants& variants, const AttentionVariant& entry);
   void launch(const AttentionVariant& entry, int rank, int call, cudaStream_t stream) const;

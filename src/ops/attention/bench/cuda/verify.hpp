@@ -1,5 +1,5 @@
 #pragma once
-// Compares what variants leave behind with an attention in double, on a sample of heads and rows.
+// Compares the results of variants with an attention in double, on a sample of heads and rows.
 
 #include <map>
 #include <vector>

@@ -34,7 +34,7 @@ using gpu_test::expect_right_calls;
 using gpu_test::replay_three_launches;
 using gpu_test::virtual_ranks;
 
-/// Several calls with different operands, enqueued back to back; then all of them are looked at.
+/// Enqueues several calls with different operands back to back, then verifies all of them.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed,
                   Pattern pattern = Pattern::normal) {
   SCOPED_TRACE(which.text());
@@ -65,7 +65,7 @@ TEST(Attention, RandomShapes) {
   }
 }
 
-/// Ranks that know nothing of each other: each has its heads, as in a layer that is exchanged by other means.
+/// Ranks that do not communicate: each has its heads, as in a layer whose exchange is done by other means.
 TEST(Attention, RandomShapesOfSeveralRanks) {
   SKIP_WITHOUT_HOPPER(1);
   Random random(301);
@@ -158,7 +158,7 @@ TEST(Attention, HeadsThatShareKeysAndValues) {
   }
 }
 
-/// One or two CTAs work off everything: each ring and barrier goes round many times.
+/// One or two CTAs compute all tiles, so that each ring and barrier goes through many rounds.
 TEST(Attention, ManyTilesForEachCta) {
   SKIP_WITHOUT_HOPPER(1);
   std::uint64_t seed = 0;
@@ -287,7 +287,7 @@ TEST(Attention, UnusualScores) {
   }
 }
 
-/// What is huge is exact: a row whose other probabilities vanish is that key's value.
+/// A huge score gives an exact result: a row whose other probabilities vanish has that key's value.
 TEST(Attention, AKeyThatOutweighsAllOthersGivesItsValue) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = make_case(make_problem(Destination::local, 1, 300, 500, 1, 1), 1);
@@ -309,7 +309,7 @@ TEST(Attention, AKeyThatOutweighsAllOthersGivesItsValue) {
 // ---- the same bits whatever the destination
 // --------------------------------------------------------------------------
 
-/// Results of one call as complete rows [sequences, rows, heads, head_dim], put together from all ranks.
+/// Results of one call as complete rows [sequences, rows, heads, head_dim], assembled from all ranks.
 std::vector<std::uint16_t> whole_rows(const Case& which, const Call& call) {
   const attention::Problem& problem = which.problem;
   const auto head_dim = static_cast<std::size_t>(problem.head_dim);
@@ -330,8 +330,8 @@ std::vector<std::uint16_t> whole_rows(const Case& which, const Call& call) {
   return whole;
 }
 
-/// Both store paths to the owners, twin and plain attention, each with the same operands. Nothing is split: with
-/// another number of CTAs, or another first tile, other tiles would be.
+/// Both store paths to the owners, twin and plain attention, each with the same operands. No tile is split, since
+/// another number of CTAs or another first tile would split other tiles.
 void expect_same_bits(int world, const std::vector<int>& devices, bool causal) {
   std::vector<std::uint16_t> first;
   for (const Destination destination : {Destination::local, Destination::to_owners, Destination::twin}) {
@@ -364,7 +364,7 @@ TEST(Attention, AllDestinationsHaveTheSameBits) {
   }
 }
 
-/// The cooperative kernel where nobody waits for anybody: a world of one, ranks of a plain attention.
+/// The cooperative kernel without waits: a world of one, and ranks of a plain attention.
 TEST(Attention, CommonLaunchesWithoutAnExchange) {
   SKIP_WITHOUT_HOPPER(1);
   const auto expect_right_together = [](Destination destination, int world) {
@@ -384,7 +384,7 @@ TEST(Attention, CommonLaunchesWithoutAnExchange) {
 // ---- counters of what has arrived
 // ------------------------------------------------------------------------------------
 
-/// After so many calls since the beginning or a reset.
+/// Expects the counters of `calls` calls since the construction or a reset.
 void expect_arrivals(const Case& which, Ranks& ranks, std::uint32_t calls) {
   constexpr std::int64_t block_rows = 64;
   for (int rank = 0; rank < which.ranks; ++rank) {

@@ -1,4 +1,5 @@
-// Calls that end when this rank's own stores have been performed: whoever reads results waits for them.
+// Calls with Completion::sent, which end when this rank's own stores have been performed: a reader of results waits for
+// them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ using gpu_test::virtual_ranks;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-/// Calls back to back, each with its wait, all looked at.
+/// Enqueues calls back to back, each with its wait, then verifies all of them.
 void expect_right(const Case& which, const std::vector<int>& devices, std::uint64_t seed) {
   SCOPED_TRACE(which.text());
   Ranks ranks(which, devices);
@@ -106,7 +107,7 @@ TEST(AttentionCompletion, AWaitBeforeTheFirstLaunchIsRefused) {
   EXPECT_THROW(ranks[0].await_arrival(ranks.stream(0)), InputError);
 }
 
-/// Nobody stores to a rank that knows of no other.
+/// No peer stores to a rank of a world of one.
 TEST(AttentionCompletion, AloneThereIsNothingToWaitFor) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = make_case(make_problem(Destination::local, 1, 300, 400), 1);

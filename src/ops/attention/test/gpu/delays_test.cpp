@@ -1,5 +1,5 @@
-// Attention with its instruments on: sleeps at random places change no bit of a result, and recorded spans are such as
-// can have happened.
+// Attention with its instruments on: random sleeps change no bit of a result, and recorded spans are physically
+// possible.
 
 #include <gtest/gtest.h>
 
@@ -31,8 +31,8 @@ constexpr int virtual_world = 4;
 
 std::vector<int> virtual_ranks() { return std::vector<int>(virtual_world, 0); }
 
-/// Few CTAs with several tiles each, rows that change their owner within tiles. 18 tiles: of four CTAs' rounds two are
-/// left over.
+/// Few CTAs with several tiles each, and rows that change their owner within tiles. Of the 18 tiles two are left over
+/// from the rounds of four CTAs.
 Case case_for_delays(int world, StorePath store_path, int split, bool causal, int head_dim) {
   attention::Problem problem = make_problem(Destination::to_owners, world, 450, causal ? 450 : 700, 3, 1, head_dim);
   problem.sequences = 2;

@@ -1,5 +1,5 @@
-// What attention does when something is wrong: peers that never come or come late, ranks that disagree, operands and
-// heaps that break a rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
+// Faults of an attention: peers that never arrive or arrive late, ranks that disagree, operands and heaps that break a
+// rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,8 @@ using testing::HasSubstr;
 
 constexpr auto time_out = 200ms;
 
-/// So few CTAs that a rank alone has as many as in a common launch; one, so that it meets its waits in order.
+/// Few enough CTAs that a rank has as many in a launch of its own as in a common one; a single CTA, so that it meets
+/// its waits in a known order.
 Case small_case(int world, bool causal = false, StorePath store_path = StorePath::bulk) {
   attention::Problem problem = make_problem(Destination::to_owners, world, 200, 200, 2, 1);
   problem.causal = causal;
@@ -115,7 +116,7 @@ TEST(AttentionFaults, APeerThatNeverComesOnTwoGpus) {
   }
 }
 
-/// With all CTAs at work any of them may be the first to give up, at any of its waits.
+/// With all CTAs active any of them may be the first to give up, at any of its waits.
 TEST(AttentionFaults, APeerThatNeverComesWithAllCtas) {
   SKIP_WITHOUT_HOPPER(2);
   for (const bool causal : {false, true}) {
@@ -131,7 +132,7 @@ TEST(AttentionFaults, APeerThatNeverComesWithAllCtas) {
   }
 }
 
-/// Of three ranks one is missing: the first that gives up tells the others.
+/// One of three ranks is missing: the first rank that gives up signals the others.
 TEST(AttentionFaults, EveryRankThatWaitsIsTold) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(3);
@@ -154,7 +155,7 @@ TEST(AttentionFaults, APeerThatDiesInTheMiddle) {
   expect_right_call(which, ranks, 2);
 }
 
-/// Nobody waits in a plain attention, so a rank alone is right.
+/// A plain attention has no waits, so a single rank gives the right result.
 TEST(AttentionFaults, ALocalAttentionNeedsNoPeer) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = make_case(make_problem(Destination::local, 2, 200, 200), 2);

@@ -1,5 +1,5 @@
-// What attention makes of scores that are huge or all alike, and of operands that are no numbers: results that are
-// known without a reference.
+// Attention with scores that are huge or all alike, and with operands that are NaN or infinite: results that are known
+// without a reference.
 
 #include <gtest/gtest.h>
 
@@ -170,8 +170,8 @@ TEST(AttentionNumbers, TheGreatestOfHugeScoresWinsWhereverItIs) {
   }
 }
 
-/// The maximum rises from below what is subtracted before the exponentials to above it, block by block: all
-/// probabilities but those of the last block that is worked off, the first one, vanish.
+/// The maximum rises block by block from below to above the number that is subtracted before the exponentials. All
+/// probabilities vanish but those of the last block that is processed, which is the first one.
 TEST(AttentionNumbers, ScoresThatRiseThroughAllSizes) {
   SKIP_WITHOUT_HOPPER(1);
   const attention::Problem problem = problem_of(200, 1000);

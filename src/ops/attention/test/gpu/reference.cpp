@@ -21,7 +21,7 @@ using attention::Element;
 
 namespace {
 
-constexpr double most_pairs = 2e6;  // of query and key, that one comparison looks at: 0.3 s of one core's work
+constexpr double most_pairs = 2e6;  // query-key pairs that one comparison evaluates: 0.3 s of one core
 constexpr std::int64_t rows_of_a_task = 32;
 
 /// The same as from_bits(to_bits(value)).
@@ -132,7 +132,7 @@ void ErrorComparison::add(std::int64_t seen, const ReferenceRow& row, const std:
   Group& group = groups_[power];
   group.greatest_score = std::max(group.greatest_score, row.greatest_score);
   for (std::size_t column = 0; column < result.size(); ++column) {
-    // A sum with something that is no number would be none, and no comparison with it true.
+    // NaN is checked first: a sum with NaN is NaN, and no comparison with it is true.
     const bool is_number = std::isfinite(result[column]);
     const double error = is_number ? result[column] - row.exact[column] : std::numeric_limits<double>::max() / 4;
     if (std::abs(error) > group.result.largest) {
@@ -206,7 +206,7 @@ std::string ErrorComparison::complaint() const {
 
 namespace {
 
-/// What a call has left on all ranks.
+/// Results of a call on all ranks, copied to the host.
 struct HostResults {
   std::vector<std::vector<std::uint16_t>> result;  // [rank]
   std::vector<std::vector<float>> log_sum_exp;     // [rank], empty if not wanted
@@ -267,7 +267,7 @@ class CallComparison {
     }
   }
 
-  /// On all cores.
+  /// Runs the comparison on all cores.
   [[nodiscard]] ErrorComparison run() const {
     const std::size_t threads = std::min<std::size_t>(std::max(1U, std::thread::hardware_concurrency()), tasks_.size());
     std::vector<ErrorComparison> parts(threads);

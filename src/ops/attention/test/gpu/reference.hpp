@@ -1,5 +1,5 @@
 #pragma once
-// Attention in double, and beside it what a framework would make of the same operands in their own type.
+// Attention in double, and beside it the result of a framework that computes in the element type.
 //
 // Tolerance (design rule 7): the error against the double reference is at most twice that of a framework's result. That
 // one is emulated here element by element: scores in fp32, probabilities exp(score - greatest score) rounded to the

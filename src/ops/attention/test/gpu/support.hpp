@@ -57,7 +57,7 @@ struct Case {
 /// A small problem and plan: tails in every extent, sometimes ranks without rows.
 [[nodiscard]] Case random_case(attention::Destination destination, int ranks, Random& random);
 
-/// What the operands look like.
+/// Values of the operands.
 enum class Pattern {
   normal,        // scores are normally distributed about 0 with standard deviation 1
   far_apart,     // with standard deviation 100
@@ -87,7 +87,7 @@ class Call {
   [[nodiscard]] std::uint16_t* result(int rank) const;
   [[nodiscard]] std::vector<std::uint16_t> read_result(int rank) const;
   [[nodiscard]] std::vector<float> read_log_sum_exp(int rank) const;
-  /// Whether what lies around the results, and a log_sum_exp that nobody wants, are still as poison() left them.
+  /// Whether the memory around the results, and an unused log_sum_exp, are still as poison() left them.
   [[nodiscard]] bool guards_are_untouched() const;
 
  private:
@@ -121,22 +121,22 @@ class Ranks {
   [[nodiscard]] std::uint32_t* signals(int rank);
   [[nodiscard]] std::vector<Attention*> handles();
 
-  /// Of launches from now on. `sent`: each is followed by a wait for the peers' results.
+  /// Completion of later launches. With `sent` each is followed by a wait for the peers' results.
   void complete_by(Completion completion) { completion_ = completion; }
 
-  /// Enqueues a call on all ranks, and with it the copy of results that lie in the heap. Waits for nothing, but virtual
-  /// ranks do.
+  /// Enqueues a call on all ranks, and with it the copy of results that lie in the heap. Does not wait, except for
+  /// virtual ranks.
   void enqueue(const Call& call);
-  /// Virtual ranks in one launch, also of an operation that is local.
+  /// Launches virtual ranks together, also for a local operation.
   void enqueue_together(const Call& call);
-  /// One rank alone, as its own launch.
+  /// Launches one rank alone.
   void enqueue_rank(const Call& call, int rank);
   /// The launch alone, with its wait: results in the heap stay there.
   void launch_rank(const Call& call, int rank);
   /// Copies the result of a rank that lies in the heap, in its stream.
   void collect(const Call& call, int rank);
 
-  /// Until all streams are idle.
+  /// Waits until all streams are idle.
   void wait() const;
   /// wait(), then every rank's check().
   void finish();

@@ -14,7 +14,7 @@ namespace xstage::bench {
 namespace {
 
 constexpr std::size_t workspace_bytes = std::size_t{64} << 20U;
-// Of cublas_api.h.
+// Values from cublas_api.h.
 constexpr int no_transpose = 0;
 constexpr int transpose = 1;
 constexpr int compute_32f = 68;
@@ -47,7 +47,7 @@ void check(int status, const char* call, int device) {
   }
 }
 
-/// The first of these that can be opened; `reason` is the last one's.
+/// Opens the first of these libraries that exists; `reason` is the error of the last one.
 void* open_library(const std::vector<std::string>& names, std::string& reason) {
   for (const std::string& name : names) {
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr) {
@@ -63,7 +63,7 @@ void* open_library(const std::vector<std::string>& names, std::string& reason) {
 
 CublasLibrary::CublasLibrary(std::unique_ptr<EntryPoints> entry_points) : entry_points_(std::move(entry_points)) {}
 
-// Stays loaded: it has handlers of its own that run when the process ends.
+// The library stays loaded: it has handlers of its own that run when the process ends.
 CublasLibrary::~CublasLibrary() = default;
 
 std::shared_ptr<const CublasLibrary> CublasLibrary::load(const std::string& path, std::string& why_absent) {
@@ -95,7 +95,7 @@ CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, int dev
   const cuda::CurrentDevice current(device);
   const CublasLibrary::EntryPoints& points = library_->entry_points();
   check(points.create(&handle_), "cublasCreate", device);
-  // In this order: a new stream takes the workspace away again.
+  // The order matters: setting a stream resets the workspace.
   check(points.set_stream(handle_, stream), "cublasSetStream", device);
   check(points.set_workspace(handle_, workspace_.as<void>(), workspace_bytes), "cublasSetWorkspace", device);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// cuBLAS, loaded at run time: a yardstick must not become a dependency. Its few entry points are declared here.
+// cuBLAS, loaded at run time, since a baseline must not become a dependency. Its few entry points are declared here.
 
 #include <cuda_runtime_api.h>
 

@@ -19,7 +19,7 @@ namespace xstage::bench {
 
 namespace {
 
-/// What lives as long as the run.
+/// Objects that live as long as the run.
 class GemmMachine {
  public:
   explicit GemmMachine(const GemmBenchOptions& options) : all_(options.devices), first_({options.devices.front()}) {
@@ -88,7 +88,7 @@ class GemmCellBench final : public CellBench {
     }
   }
 
-  /// Of the row `fused`, if there is one.
+  /// Adds the spans of the row `fused`, if there is one.
   std::optional<trace::Trace> add_spans(std::vector<Row>& rows, StartGate& gate,
                                         const std::function<void(const std::string&)>& note) override {
     Row* row = find_variant(rows, "fused");
@@ -133,8 +133,8 @@ class GemmCellBench final : public CellBench {
     std::unique_ptr<GemmHandles>& handles = handles_of(entry.way);
     handles = std::make_unique<GemmHandles>(resources_, entry.way);
     Variant variant = handles->variant(entry, resources_);
-    // Our GEMM where nothing is fused, and otherwise the fused operation; a twin leaves results where nobody wants
-    // them.
+    // Verifies this library's GEMM where nothing is fused, and otherwise the fused operation. A local twin is not
+    // verified: it stores results for peers into scratch memory.
     const bool is_gemm = cell_.problem.operation == gemm::Operation::gemm;
     if (entry.way == (is_gemm ? GemmWay::alone : GemmWay::fused)) {
       GemmHandles& verified = *handles;

@@ -25,7 +25,8 @@ std::vector<std::uint32_t> read_pad(const char* base, std::size_t words) {
   return pad;
 }
 
-/// What peers write stands before and behind the rank's own words, which stay as they were made: epochs, and no abort.
+/// Raises the words that peers write. They stand before and behind this rank's own words (epochs, and no abort), which
+/// do not change.
 void raise_flags_of_peers(std::vector<std::uint32_t>& pad) {
   const auto own = pad.begin() + CallPad::abort;
   const auto tiles = pad.begin() + CallPad::arrivals;

@@ -1,5 +1,5 @@
 #pragma once
-// Random operands of one cell on all its GPUs.
+// Random operands of one cell on all of its GPUs.
 
 #include <memory>
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace xstage::bench {
 
-/// A and B of what each rank multiplies, several times over, so that they do not stay in L2 from one call to the next.
-/// A rank of a fused operation whose A is smaller takes the first rows.
+/// A and B of each rank's product. There are several sets of them, so that they do not stay in L2 from one call to the
+/// next. A rank of a fused operation whose A is smaller takes the first rows.
 class GemmOperands {
  public:
-  /// A has standard deviation 1, B 1/sqrt(k): so have the results 1.
+  /// A has standard deviation 1 and B 1/sqrt(k), so that results have 1.
   GemmOperands(const Ranks& ranks, const GemmCell& cell);
 
   [[nodiscard]] int sets() const { return sets_; }
   [[nodiscard]] int set_of(int call) const { return call % sets_; }
   [[nodiscard]] const void* a(int rank, int set) const { return at(a_, rank, set); }
   [[nodiscard]] const void* b(int rank, int set) const { return at(b_, rank, set); }
-  /// Space for what a rank computes, shared by all variants.
+  /// Memory for a rank's results, shared by all variants.
   [[nodiscard]] void* output(int rank) const { return output_[static_cast<std::size_t>(rank)].as<void>(); }
   /// NaN everywhere.
   void poison_output(const Ranks& ranks, int rank) const;

@@ -11,10 +11,10 @@ namespace xstage::bench {
 
 namespace {
 
-/// All ranks of a benchmark start together, and no call takes that long: what waits longer waits in vain.
+/// Time limit of a wait. All ranks of a benchmark start together, and no call takes as long as this.
 constexpr std::chrono::seconds time_out{2};
 
-/// Of the operation among ranks.
+/// Plan of the operation with communication.
 Plan shared_plan(const GemmResources& resources) {
   return choose_plan(resources.cell.problem, resources.ranks.count(), multiprocessors_of(resources.ranks.device(0)),
                      resources.plan);
@@ -69,7 +69,7 @@ void GemmHandles::make_local_twin(const GemmResources& resources) {
     const int device = resources.ranks.device(rank);
     const std::vector<int> here(static_cast<std::size_t>(world), device);
     heaps_.push_back(PeerAccessHeap::create(here, gemm::heap_bytes(problem, plan, world)));
-    // All ranks take part in making an operation; one of them is launched.
+    // The constructor is collective, so all ranks construct the operation; one of them is launched.
     for (int member = 0; member < world; ++member) {
       handles_.push_back(std::make_unique<Gemm>(heaps_.back().rank(member), problem, plan, time_out));
     }

@@ -1,5 +1,5 @@
 #pragma once
-// The variants of a cell as something that can be timed. Each owns its handles and heap; the operands are shared.
+// The variants of a cell, ready to be timed. Each owns its handles and its heap; the operands are shared.
 
 #include <memory>
 #include <optional>
@@ -15,18 +15,18 @@
 
 namespace xstage::bench {
 
-/// What all variants of a cell use. Outlives them.
+/// Resources that all variants of a cell use and that must outlive them.
 struct GemmResources {
   const GemmCell& cell;
   const Ranks& ranks;
   const GemmOperands& operands;
-  const std::optional<GemmPlanOverrides>& plan;  // of the operation among ranks
+  const std::optional<GemmPlanOverrides>& plan;  // for the operation with communication
 };
 
 /// Handles of one variant, one a rank, and where they live.
 class GemmHandles {
  public:
-  /// Of a variant of ours.
+  /// Handles of a variant that this library computes.
   GemmHandles(const GemmResources& resources, GemmWay way);
   GemmHandles(const GemmHandles&) = delete;
   GemmHandles& operator=(const GemmHandles&) = delete;
@@ -40,7 +40,7 @@ class GemmHandles {
  private:
   void make_alone(const GemmResources& resources);
   void make_fused(const GemmResources& resources);
-  /// Each rank with copies of its peers' heaps on its own GPU, and with all of their flags up.
+  /// Gives each rank copies of its peers' heaps on its own GPU, with all flags raised.
   void make_local_twin(const GemmResources& resources);
 
   std::vector<PeerAccessHeap> heaps_;

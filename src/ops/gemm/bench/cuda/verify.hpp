@@ -5,11 +5,11 @@
 
 namespace xstage::bench {
 
-/// Before a call whose results are to be verified: NaN wherever it has to write, on all ranks.
+/// To be called before a call whose results are verified: writes NaN on all ranks wherever the call has to write.
 void poison_results(const GemmResources& resources, GemmHandles& handles);
 
-/// After it: largest error of all ranks and parts, in roundings (sampled_result.hpp). `set`: the operands of that
-/// call.
+/// To be called after it: the largest error of all ranks and parts, in roundings (sampled_result.hpp). `set` is the
+/// operand set of that call.
 [[nodiscard]] double largest_error(const GemmResources& resources, GemmHandles& handles, int set);
 
 }  // namespace xstage::bench

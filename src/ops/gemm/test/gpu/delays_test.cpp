@@ -1,4 +1,4 @@
-// Fused GEMMs with injected delays: whatever a role is late with, results have the same bits.
+// Fused GEMMs with injected delays: results have the same bits, whichever role is late.
 
 #include <gtest/gtest.h>
 
@@ -125,8 +125,8 @@ TEST_P(LocalGemmDelays, WithStagesOfTwoBlocksOnTwoGpus) {
 
 // ---- two push warps
 
-/// Each of them has several pieces, and one has results to store when it is late with them; staged a whole tile or half
-/// of one.
+/// Each push warp has several pieces, and one of them has results to store when it is late with them; staging holds a
+/// whole tile or half of one.
 Case case_of_two_push_warps(int world, int staging_chunks) {
   Plan plan = plan_for_delays();
   plan.push_warps = 2;

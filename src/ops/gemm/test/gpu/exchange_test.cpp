@@ -1,5 +1,5 @@
-// The exchange through registers of an all-reduce in one shot: an empty slot holds a NaN, and no NaN or infinity among
-// the data may be taken for it.
+// The exchange through registers of a one-shot all-reduce: an empty slot holds a NaN, and no NaN or infinity among the
+// data may be mistaken for it.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ using gemm_test::virtual_ranks;
 
 constexpr std::uint16_t infinity = 0x7F80;
 constexpr std::uint16_t minus_infinity = 0xFF80;
-/// What rounding makes of every NaN; an empty slot and a poisoned result hold 0xFFFF.
+/// Bits of every rounded NaN; an empty slot and a poisoned result hold 0xFFFF.
 constexpr std::uint16_t rounded_nan = 0x7FFF;
 /// Quiet and signalling, either sign; the last but one looks like an empty slot.
 constexpr std::uint16_t nans[] = {0x7FFF, 0x7FC0, 0x7F81, 0xFFC0, 0xFFFF, 0xFF81};
@@ -46,8 +46,8 @@ struct Special {
   std::uint16_t bits = 0;
 };
 
-/// NaN of one rank, and of all of them in so many neighbouring rows that whole words consist of them; infinities alone,
-/// two in one rank's partial sum, and of several ranks.
+/// NaN of one rank, and NaN of all ranks in so many neighbouring rows that whole words consist of them; infinities
+/// alone, two in one rank's partial sum, and of several ranks.
 std::vector<Special> make_specials(int world) {
   std::vector<Special> specials;
   std::int64_t row = 0;
@@ -73,7 +73,7 @@ std::vector<Special> make_specials(int world) {
   return specials;
 }
 
-/// What the special elements of a row make of one result: NaN or an infinity.
+/// Expected results of a row with special elements: NaN or an infinity.
 class ExpectedSpecials {
  public:
   ExpectedSpecials(const Call& call, const std::vector<Special>& specials) : call_(call) {
@@ -102,7 +102,7 @@ class ExpectedSpecials {
   std::map<std::int64_t, std::map<std::pair<int, std::int64_t>, std::uint16_t>> of_row_;
 };
 
-/// Rows with special elements are NaN or infinite, all others as they were without them.
+/// Expects NaN or infinity in rows with special elements, and unchanged results in all others.
 void expect_specials(const Call& call, int rank, const std::vector<Special>& specials,
                      const std::vector<std::uint16_t>& without) {
   const ExpectedSpecials expected(call, specials);

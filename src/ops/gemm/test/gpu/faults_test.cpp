@@ -1,5 +1,5 @@
-// What a fused GEMM does when something is wrong: peers that never come or come late, ranks that disagree, operands and
-// heaps that break a rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
+// Faults of a fused GEMM: peers that never arrive or arrive late, ranks that disagree, operands and heaps that break a
+// rule. Nothing hangs, errors say what happened, and after reset() the next call is right.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ Case small_case(const FusedOperation& fused, int world) {
   return make_case(problem, world, plan);
 }
 
-/// What the first wait of a call is for, if the peer has not even entered it. An exchange in one shot may send before
-/// that: into the slots of the call before the last, which the peer has left.
+/// The place of a call's first wait if the peer has not entered the call. A one-shot exchange may send before that,
+/// into the slots of the call before the last, which the peer has left.
 const char* first_wait(const FusedOperation& fused) {
   if (fused.operation == Operation::all_gather) {
     return "gathered chunk";
@@ -119,7 +119,7 @@ TEST_P(GemmFaults, APeerThatNeverComesOnTwoGpus) {
   expect_recovery_from_a_missing_peer(GetParam(), {0, 1}, 3);
 }
 
-/// With all CTAs at work any of them may be the first to give up, at any of its waits.
+/// With all CTAs active any of them may be the first to give up, at any of its waits.
 TEST_P(GemmFaults, APeerThatNeverComesWithAllCtas) {
   SKIP_WITHOUT_HOPPER(2);
   const auto problem = GetParam().operation == Operation::all_to_all
@@ -134,7 +134,7 @@ TEST_P(GemmFaults, APeerThatNeverComesWithAllCtas) {
   expect_right_call(which, ranks, 3);
 }
 
-/// Of three ranks one is missing: the first that gives up tells the others.
+/// One of three ranks is missing: the first rank that gives up signals the others.
 TEST_P(GemmFaults, EveryRankThatWaitsIsTold) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = small_case(GetParam(), 3);
@@ -184,8 +184,8 @@ TEST_P(GemmFaults, ARankThatRunsAhead) {
 
 // ---- copies that nothing holds back
 
-/// Rank 1 sleeps in call 1 while rank 0 gives up the gate of call 2 and its copies leave all the same, over rows that
-/// rank 1 still reads: the call must not be taken for good.
+/// Rank 1 sleeps in call 1. Meanwhile the gate of rank 0 gives up in call 2 and its copies still run, over rows that
+/// rank 1 still reads: rank 1 must not treat its call as valid.
 TEST(GemmFaults, ALateCallThatCopiesMayHaveReachedIsVoid) {
   SKIP_WITHOUT_HOPPER(2);
   Plan plan;

@@ -37,7 +37,7 @@ using gemm_test::virtual_ranks;
 using gpu_test::expect_right_calls;
 using gpu_test::replay_three_launches;
 
-/// Several calls with different operands, enqueued back to back; then all of them are looked at.
+/// Enqueues several calls with different operands back to back, then verifies all of them.
 void expect_right(const Case& which, const std::vector<int>& devices, int calls, std::uint64_t seed) {
   SCOPED_TRACE(which.text());
   Ranks ranks(which, devices);
@@ -111,7 +111,7 @@ TEST_P(FusedGemm, RanksWithoutRows) {
   }
 }
 
-/// The cooperative kernel with a world of one: nobody to wait for.
+/// The cooperative kernel with a world of one, which waits for no peer.
 TEST_P(GemmOperation, ACommonLaunchOfOneRank) {
   SKIP_WITHOUT_HOPPER(1);
   const auto problem = problem_of(GetParam(), 150, 144, 72, 2, 128);

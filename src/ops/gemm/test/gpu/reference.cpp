@@ -34,7 +34,7 @@ double activated(gemm::Activation activation, double value) {
   return value;
 }
 
-/// Computes results block by block: as many neighbouring columns as an epilogue looks at together.
+/// Computes results block by block, with as many neighbouring columns as an epilogue reads together.
 class Reference {
  public:
   Reference(const bench::GemmCell& cell, const Call& call)

@@ -129,17 +129,17 @@ class Ranks {
   [[nodiscard]] const SymmetricBuffer& signals() const { return signals_; }
   [[nodiscard]] std::vector<Gemm*> handles();
 
-  /// Enqueues a call on all ranks, and with it the copy of results that lie in the heap. Waits for nothing, but virtual
-  /// ranks do.
+  /// Enqueues a call on all ranks, and with it the copy of results that lie in the heap. Does not wait, except for
+  /// virtual ranks.
   void enqueue(const Call& call);
-  /// One rank alone, as its own launch.
+  /// Launches one rank alone.
   void enqueue_rank(const Call& call, int rank);
   /// The launch alone: results in the heap stay there.
   void launch_rank(const Call& call, int rank);
   /// Copies results of a rank that lie in the heap, in its stream.
   void collect(const Call& call, int rank);
 
-  /// Until all streams are idle.
+  /// Waits until all streams are idle.
   void wait() const;
   /// wait(), then every rank's check().
   void finish();

@@ -12,16 +12,16 @@ namespace xstage::bench {
 
 namespace {
 
-/// What lives as long as the run.
+/// Objects that live as long as the run.
 class MoeMachine {
  public:
   explicit MoeMachine(const std::vector<int>& devices) : ranks_(devices) {}
   [[nodiscard]] const Ranks& ranks() const { return ranks_; }
   [[nodiscard]] StartGate& gate() { return gate_; }
-  /// Valid until those of another shape are asked for.
+  /// The weights of a shape, valid until those of another shape are requested.
   const MoeWeights& weights_of(const moe::Shape& shape) {
     if (!weights_ || weights_->shape() != shape.name) {
-      weights_.reset();  // before the new ones take memory
+      weights_.reset();  // freed before the new ones are allocated
       weights_.emplace(ranks_, shape);
     }
     return *weights_;

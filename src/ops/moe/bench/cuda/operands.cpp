@@ -22,7 +22,7 @@ cuda::DeviceBuffer copied(int device, const std::vector<Value>& values, const ch
   cuda::DeviceBuffer buffer(device, bytes, purpose);
   const cuda::CurrentDevice current(device);
   cuda::check(cudaMemcpy(buffer.as<void>(), values.data(), bytes, cudaMemcpyHostToDevice), "copying an operand");
-  // The copy may return before it is done, and other streams do not wait for it.
+  // The copy may return before it is complete, and other streams do not wait for it.
   cuda::check(cudaDeviceSynchronize(), "copying an operand");
   return buffer;
 }
@@ -35,7 +35,7 @@ MoeWeights::MoeWeights(const Ranks& ranks, const moe::Shape& shape) : shape_(sha
   const auto add = [&](std::vector<cuda::DeviceBuffer>& buffers, int device, const char* purpose,
                        std::size_t elements) {
     buffers.emplace_back(device, elements * element_bytes, purpose);
-    // Random numbers are as good packed as not.
+    // Random weights need no packing, since their order has no meaning.
     fill_normal(device, buffers.back().as<void>(), elements, deviation, stream_number++);
   };
   for (int rank = 0; rank < ranks.count(); ++rank) {

@@ -1,5 +1,5 @@
 #pragma once
-// Operands of one mixture-of-experts layer on all its GPUs.
+// Operands of one mixture-of-experts layer on all of its GPUs.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace xstage::bench {
 
-/// The weights of one model shape on all GPUs. They are there once: of every shape they are far more than L2 holds.
-/// Cells of one shape share them.
+/// The weights of one model shape on all GPUs. One set of them suffices, since the weights of every shape are far
+/// larger than L2. Cells of one shape share them.
 class MoeWeights {
  public:
   /// Standard deviation 1/sqrt(hidden).
@@ -32,7 +32,8 @@ class MoeWeights {
   std::vector<cuda::DeviceBuffer> linear2_;
 };
 
-/// Tokens are there twice: a row that is left over from the call before is not the one that a call wants.
+/// Operands of a cell. There are two sets of tokens, so that a row left over from the call before has other values than
+/// a call expects.
 class MoeOperands {
  public:
   /// Tokens have standard deviation 1. `routing` is the cell's, `weights` those of its shape, which outlive this.
@@ -40,7 +41,7 @@ class MoeOperands {
 
   [[nodiscard]] static int set_of(int call) { return call % sets; }
 
-  /// Of one launch on a rank.
+  /// Operands of one launch on a rank.
   [[nodiscard]] moe::Operands of_launch(int rank, int set) const;
 
   /// [tokens, hidden], of one set.

@@ -14,7 +14,7 @@ namespace xstage::bench {
 
 namespace {
 
-/// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
+/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
 constexpr std::chrono::seconds time_out{5};
 
 }  // namespace
@@ -81,7 +81,7 @@ void MoeParts::enqueue_combine(const Part& part, int rank, bool local, cudaStrea
       combine.slots[peer] = part.local_slots.as<char>();
     }
   }
-  combine.enters = 1;  // no dispatch of the same call has seen all peers enter
+  combine.enters = 1;  // no dispatch of the same call has waited for the entry of peers
   kernels::launch_combine(combine, plan_.issuers, stream);
 }
 

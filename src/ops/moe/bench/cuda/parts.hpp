@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of the unfused layer, each by itself, with the plans and buffers that the layer gives them.
+// The kernels of the unfused layer, each launched alone, with the plans and buffers that the layer gives them.
 
 #include <cuda_runtime_api.h>
 
@@ -18,14 +18,14 @@
 
 namespace xstage::bench {
 
-/// On all ranks, in a heap that they share. All kernels but combine have run one after the other when this is made:
-/// each finds what it finds in a layer.
+/// The kernels on all ranks, in a common heap. The constructor has run all kernels but combine in order, so that each
+/// kernel finds the same inputs as in a layer.
 class MoeParts {
  public:
-  /// For the combine of `entry`. `twins`: whether local twins can be asked for.
+  /// Makes the parts for the combine of `entry`. `twins` says whether local twins will be asked for.
   MoeParts(const Ranks& ranks, const MoeCell& cell, const MoeOperands& operands, const MoeVariant& entry, bool twins);
 
-  /// Any variant that is no layer, on the rank's device as the current one.
+  /// Enqueues any variant but a layer, with the rank's device current.
   void enqueue(const MoeVariant& part, int rank, int set, cudaStream_t stream) const;
   void check() const;
   [[nodiscard]] const moe::Plan& plan() const { return plan_; }
@@ -34,7 +34,7 @@ class MoeParts {
   struct Part {
     kernels::LayerExchange exchange;
     kernels::LayerLinears linears;
-    cuda::DeviceBuffer local_tokens, local_slots;  // where local twins leave what is for peers
+    cuda::DeviceBuffer local_tokens, local_slots;  // memory into which local twins store what is for peers
     Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan);
   };
   void enqueue_dispatch(const Part& part, int rank, bool local, cudaStream_t stream) const;

@@ -10,7 +10,7 @@ namespace xstage::bench {
 
 namespace {
 
-/// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
+/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
 constexpr std::chrono::seconds time_out{5};
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// The variants of a mixture-of-experts layer as something that can be timed.
+// The variants of a mixture-of-experts layer, ready to be timed.
 
 #include <map>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace xstage::bench {
 
-/// What all variants of a cell use. Outlives them.
+/// Resources that all variants of a cell use and that must outlive them.
 struct MoeResources {
   const MoeCell& cell;
   const moe::Routing& routing;
@@ -39,7 +39,7 @@ class MoeVariants {
     std::optional<PeerAccessHeap> heap;
     std::vector<std::unique_ptr<MoeLayer>> of_rank;
   };
-  /// What is there for each way of combining: handles agree on what crosses.
+  /// Objects for each way of combining, since all handles of a layer must agree on it.
   struct OfCombine {
     std::unique_ptr<Layer> layer;
     std::unique_ptr<MoeParts> parts;

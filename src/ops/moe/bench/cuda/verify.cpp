@@ -27,7 +27,8 @@ void read(const void* matrix, std::size_t first, std::vector<std::uint16_t>& ele
               "reading an operand back");
 }
 
-/// Weights as the reference asks for them: of Linear-1 all rows of one expert after the other, of Linear-2 few.
+/// Weights as the reference asks for them: all rows of Linear-1 of one expert after the other, and few rows of
+/// Linear-2.
 class WeightsOnDevice {
  public:
   explicit WeightsOnDevice(const MoeResources& resources)
@@ -91,12 +92,13 @@ double error_of_token(const MoeResources& resources, const moe::ExpertWeights& w
 
 }  // namespace
 
-/// A thread for each rank, on one of its tokens: it reads back and multiplies the weights of all that token's experts.
+/// Uses one thread for each rank, on one of its tokens: it reads back and multiplies the weights of all experts of that
+/// token.
 double largest_error(const MoeResources& resources, int set, moe::Combine combine) {
   const MoeCell& cell = resources.cell;
   std::vector<std::future<double>> errors;
   for (int rank = 0; rank < cell.ranks; ++rank) {
-    // Another token in each cell and for each layer: all cells of a table together are a sample of many.
+    // Each cell and layer uses another token, so that all cells of a table together are a sample of many.
     const std::uint64_t seed = static_cast<std::uint64_t>(cell.tokens) * 1000 +
                                static_cast<std::uint64_t>(cell.skew) * 100 +
                                static_cast<std::uint64_t>(cell.remote_share.of) * 10 +

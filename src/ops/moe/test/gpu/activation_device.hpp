@@ -1,5 +1,5 @@
 #pragma once
-// SwiGLU as the epilogue of Linear-1 computes it, on numbers of the host.
+// SwiGLU as the epilogue of Linear-1 computes it, on numbers from the host.
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-// SwiGLU of the grouped GEMM against the reference in double, where exponentials overflow, vanish or are no numbers.
+// SwiGLU of the grouped GEMM against the reference in double, where exponentials overflow, vanish or are NaN.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr float up = 1.25F;
 constexpr float weight = -0.75F;
 constexpr float infinite = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
-/// What gates below -40 are off by: silu(-40), times `up` and `weight`.
+/// Error of gates below -40: silu(-40), times `up` and `weight`.
 constexpr double vanishing = 2e-16;
 
 double expected(float gate, float clamp) {
@@ -67,8 +67,8 @@ TEST(MoeActivation, IsRightForEveryGateAndItsNeighbour) {
   }
 }
 
-/// As gate / (1 + exp(-gate)), which PyTorch computes: silu(-inf) is NaN, silu(inf) is inf. A neighbour does not
-/// notice.
+/// Results are those of gate / (1 + exp(-gate)), as PyTorch computes it: silu(-inf) is NaN, silu(inf) is inf. They do
+/// not change a neighbour's result.
 TEST(MoeActivation, WhatIsNoNumberStaysSo) {
   SKIP_WITHOUT_HOPPER(1);
   for (const float clamp : {0.0F, 7.0F}) {
@@ -76,7 +76,7 @@ TEST(MoeActivation, WhatIsNoNumberStaysSo) {
   }
 }
 
-/// Not only small: nothing, with the sign of the product.
+/// The result is not only small but zero, with the sign of the product.
 TEST(MoeActivation, VeryNegativeGatesVanish) {
   SKIP_WITHOUT_HOPPER(1);
   for (const float result : activate_on_device({-41.0F, -3e38F, -100.0F, -200.0F}, 1.0F, 1.0F, 0)) {

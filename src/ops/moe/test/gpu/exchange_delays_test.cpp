@@ -1,4 +1,5 @@
-// Results of dispatch and combine do not depend on who is late: random sleeps of warps at every store, flag and wait.
+// Results of dispatch and combine do not depend on which warp or rank is late: warps sleep at random at every store,
+// flag and wait.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ using moe_test::ExchangeRanks;
 using moe_test::Random;
 using moe_test::virtual_ranks;
 
-/// Calls back to back, so that a rank that is early meets what a late one still reads of the call before.
+/// Runs calls back to back, so that an early rank meets memory of the previous call that a late rank still reads.
 void expect_right_in_spite_of_delays(int ranks_in_call, const std::vector<int>& devices, Random& random) {
   constexpr int calls = 3;
   Case which = moe_test::random_case(ranks_in_call, random);

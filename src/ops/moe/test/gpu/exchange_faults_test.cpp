@@ -1,5 +1,5 @@
-// Dispatch and combine without a peer: one that never comes, one that stops between its counts and its tokens, one that
-// stops between dispatch and combine. The others end, say what they have waited for, and go on after a reset.
+// Dispatch and combine with a missing peer: one that never arrives, one that stops between its counts and its tokens,
+// one that stops between dispatch and combine. The others end, report what they waited for, and continue after a reset.
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST(MoeExchangeFaults, APeerThatNeverComes) {
   }
 }
 
-/// Its counts have come, with the number of this call; its tokens never do.
+/// The peer's counts have arrived, with the number of this call; its tokens never arrive.
 TEST(MoeExchangeFaults, APeerThatStopsBeforeItsTokens) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = two_ranks();

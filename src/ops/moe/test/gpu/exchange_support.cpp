@@ -241,7 +241,7 @@ void ExchangeRank::poison(cudaStream_t stream) const {
 void ExchangeRank::restore() {
   call_.restore();
   const cuda::CurrentDevice current(heap().device());
-  // Words of calls whose numbers come again.
+  // Clears words with the numbers of calls, which occur again.
   cuda::check(cudaMemset(heap().local(counts_), 0, counts_.bytes), "clearing counts");
   cuda::check(cudaMemset(totals_.as<void>(), 0, totals_.bytes()), "clearing counts");
   cuda::check(cudaDeviceSynchronize(), "clearing counts");
@@ -480,7 +480,7 @@ void Call::expect_right_rows(int rank) const {
                                      << ", column " << static_cast<std::size_t>(differs - seen.begin()) % width;
 }
 
-/// Partial sums stand where the first row of theirs would.
+/// A partial sum takes the place of the first row in it.
 Elements Call::expected_sum(int rank, std::int64_t token) const {
   std::vector<int> owners;     // of the rows below
   std::vector<Elements> rows;  // of one choice each, or of all choices of a peer

@@ -1,5 +1,6 @@
 #pragma once
-// What tests of dispatch and combine share: the ranks with their buffers, and calls whose right results the host knows.
+// What the tests of dispatch and combine share: the ranks with their buffers, and calls whose correct results the host
+// knows.
 
 #include <cuda_runtime_api.h>
 
@@ -62,7 +63,7 @@ class ExchangeRank {
   /// Operands of the next launches. `results`: [most_rows, hidden].
   void set_operands(std::int64_t tokens, const void* tokens_in, const std::int32_t* experts, const float* weights,
                     void* results, void* output);
-  /// Of the next launches.
+  /// Sets the delays of later launches.
   void set_delays(const kernels::MoeDelays& delays) {
     dispatch_.delays = delays;
     combine_.delays = delays;
@@ -76,9 +77,9 @@ class ExchangeRank {
   void check() const { call_.check(); }
   [[nodiscard]] const kernels::RoutingReport& report() const { return *report_; }
   void clear_report() { *report_ = {}; }
-  /// Everything that a call writes, but for what later calls rely on, in the rank's stream.
+  /// Poisons everything that a call writes, except what later calls rely on, in the rank's stream.
   void poison(cudaStream_t stream) const;
-  /// After a call that was given up, when all ranks are idle.
+  /// Restores the rank after a call that gave up, when all ranks are idle.
   void restore();
 
   [[nodiscard]] HeapRank& heap() const { return call_.heap(); }
@@ -116,10 +117,10 @@ class ExchangeRanks {
     return streams_[virtual_ ? 0 : static_cast<std::size_t>(rank)]->get();
   }
 
-  /// On all ranks, with the operands that each has. Waits for nothing, but virtual ranks do.
+  /// Enqueues dispatch on all ranks, with each rank's operands. Does not wait, except for virtual ranks.
   void dispatch();
   void combine();
-  /// Until all are idle; then throws if one of them has given up.
+  /// Waits until all ranks are idle; then throws if one of them has given up.
   void finish() const;
   void wait() const;
 
@@ -140,12 +141,12 @@ class Call {
  public:
   Call(const Case& which, const std::vector<int>& devices, const moe::Routing& routing, std::uint64_t seed);
 
-  /// Poison, dispatch, copies, combine: behind each other on all ranks.
+  /// Enqueues poison, dispatch, copies and combine after each other on all ranks.
   void enqueue(ExchangeRanks& ranks);
   /// The two halves, for graphs.
   void set_operands(ExchangeRanks& ranks) const;
   void collect(ExchangeRanks& ranks, int rank) const;
-  /// Every row, weight, origin, count and result on every rank, to the bit; padding as it was.
+  /// Expects every row, weight, origin, count and result on every rank, to the bit, and unchanged padding.
   void expect_right() const;
   /// Changes one choice as the device sees it; the routing that results are compared with is `routing`.
   void overwrite(int rank, std::size_t choice, std::int32_t expert, float weight, const moe::Routing& routing);

@@ -1,4 +1,5 @@
-// Dispatch and combine on real GPUs: virtual ranks of one GPU, and two GPUs where they are present. All to the bit.
+// Dispatch and combine on real GPUs: virtual ranks of one GPU, and two GPUs where they are present. All results are
+// compared to the bit.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +28,7 @@ using moe_test::random_case;
 using moe_test::random_routing;
 using moe_test::virtual_ranks;
 
-/// Several calls with different routings, enqueued back to back; then all of them are looked at.
+/// Enqueues several calls with different routings back to back, then verifies all of them.
 void expect_right(const Case& which, const std::vector<int>& devices, const std::vector<moe::Routing>& routings) {
   SCOPED_TRACE(which.text());
   ExchangeRanks ranks(which, devices);
@@ -166,7 +167,7 @@ void overwrite(Call& call, const std::vector<BadChoice>& choices, const moe::Rou
   }
 }
 
-/// On every rank the same.
+/// Expects the same report on every rank.
 void expect_report(ExchangeRanks& ranks, const BadChoice& bad, int top_k) {
   for (int rank = 0; rank < ranks.count(); ++rank) {
     SCOPED_TRACE(testing::Message() << "rank " << rank);
@@ -220,7 +221,7 @@ TEST(MoeExchange, BadChoicesAreReportedOnAllRanksAndLeftOut) {
   }
 }
 
-/// Of several the first one of the first rank that has any, whoever looks.
+/// Of several invalid choices the first one of the lowest rank is reported, on every rank.
 TEST(MoeExchange, TheFirstBadChoiceIsReported) {
   SKIP_WITHOUT_HOPPER(1);
   for (const int counted_by_all : {-1, 1 << 20}) {
@@ -239,8 +240,8 @@ TEST(MoeExchange, TheFirstBadChoiceIsReported) {
   }
 }
 
-/// What hosts have launched before they heard of it ends at once, on whichever ranks: nobody waits for a rank whose
-/// host did hear of it and launches nothing more.
+/// Launches that hosts enqueued before they learned of an invalid choice end at once on all ranks: none of them waits
+/// for a rank whose host has learned of it and launches nothing more.
 TEST(MoeExchange, CallsBehindABadChoiceWaitForNobody) {
   SKIP_WITHOUT_HOPPER(1);
   for (const bool partial_sums : {false, true}) {
@@ -296,7 +297,7 @@ void expect_right_replays(const Case& which, const std::vector<int>& devices, co
   SCOPED_TRACE(which.text());
   ExchangeRanks ranks(which, devices);
   Call call(which, devices, routing_of(which, tokens, moe::Skew::zipf), 1);
-  call.enqueue(ranks);  // leaves poison behind the rows, which replays do not touch
+  call.enqueue(ranks);  // writes poison behind the rows, which replays do not touch
   ranks.finish();
   const std::vector<Graph> graphs = capture(ranks, [&](int rank) {
     for (int launch = 0; launch < 3; ++launch) {

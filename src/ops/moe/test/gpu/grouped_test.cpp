@@ -59,7 +59,7 @@ TEST(MoeGrouped, RowsAroundABlock) {
   }
 }
 
-/// What lies beyond an expert's last column in a tile belongs to the next expert, whose weights may be NaN.
+/// The columns of a tile beyond an expert's last one belong to the next expert, whose weights may be NaN.
 TEST(MoeGrouped, CutTiles) {
   SKIP_WITHOUT_HOPPER(1);
   for (const int tile : {128, 256}) {

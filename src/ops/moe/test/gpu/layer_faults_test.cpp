@@ -1,5 +1,5 @@
-// What MoeLayer does when something is wrong: choices, operands, problems and heaps that break a rule, peers that come
-// late or never. Nothing hangs, errors say what happened, and after reset() the next call is right.
+// Faults of a MoeLayer: choices, operands, problems and heaps that break a rule, peers that arrive late or never.
+// Nothing hangs, errors say what happened, and after reset() the next call is right.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ std::vector<std::vector<int>> places() {
   return places;
 }
 
-/// So few CTAs that a rank alone has as many as in a common launch.
+/// Few enough CTAs that a rank has as many in a launch of its own as in a common one.
 Case small_case() {
   Case which = make_case(2, 192, 64, 4, 4, 60);
   which.plan.issuers = 4;
@@ -104,7 +104,7 @@ TEST(MoeLayerFaults, BadChoicesAreReportedOnAllRanks) {
       const std::string said = complaint<InputError>([&] { layer.ranks[rank].check(); });
       EXPECT_THAT(said, AllOf(HasSubstr("rank " + std::to_string(rank) + ", token 23, choice 2"),
                               HasSubstr(bad[number].said), HasSubstr("reset()")));
-      // The other one says the same in the same call, and launches no more than this one: nobody waits for anybody.
+      // The other rank reports the same for the same call, and launches no more calls than this one, so no rank waits.
       EXPECT_EQ(complaint<InputError>([&] { layer.ranks[1 - rank].check(); }), said);
       for (const int either : {0, 1}) {
         EXPECT_EQ(complaint<InputError>([&] { layer.ranks.enqueue_rank(layer.call, either); }), said);
@@ -152,7 +152,7 @@ TEST(MoeLayerFaults, APeerThatNeverComes) {
   }
 }
 
-/// It learns that the other has given up, and does not take its results for good.
+/// The late rank learns that the other has given up, and does not treat its results as valid.
 TEST(MoeLayerFaults, APeerThatComesTooLate) {
   SKIP_WITHOUT_HOPPER(1);
   for (const std::vector<int>& devices : places()) {

@@ -246,7 +246,7 @@ std::string Call::complaint() const {
 std::string Call::complaint_about(int rank) const {
   const Elements result = read_result(rank);
   std::string text = complaint_about_places(rank, result);
-  // So many that a call is checked in a second or two, all if the layer is small.
+  // This number is checked in a second or two; in a small layer it covers all results.
   constexpr std::int64_t most_products = 40'000'000;
   const moe::Problem& problem = case_.problem;
   const std::int64_t products = 3 * problem.hidden * problem.intermediate * problem.top_k * case_.ranks;

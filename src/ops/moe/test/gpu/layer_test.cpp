@@ -29,7 +29,7 @@ using moe_layer_test::Ranks;
 using moe_layer_test::routing_of;
 using moe_layer_test::virtual_ranks;
 
-/// Several calls with different routings, enqueued back to back; then all of them are looked at.
+/// Enqueues several calls with different routings back to back, then verifies all of them.
 void expect_right(const Case& which, const std::vector<int>& devices, const std::vector<moe::Routing>& routings) {
   SCOPED_TRACE(testing::Message() << which.text() << (devices.back() == 0 ? "; one GPU" : "; two GPUs"));
   const LayerWeights weights(which, devices, 1);
@@ -173,7 +173,7 @@ TEST(MoeLayer, Clamp) {
   expect_right_everywhere(which, {routing_of(which, {100, 100}, moe::Skew::balanced)});
 }
 
-/// All tokens are masked: nobody has rows.
+/// All tokens are masked, so that no rank has rows.
 TEST(MoeLayer, NoChoicesAtAll) {
   SKIP_WITHOUT_HOPPER(1);
   const Case which = make_case(2, 128, 64, 4, 4, 100);
@@ -216,7 +216,7 @@ void expect_everywhere(const Elements& expected, Case which, const moe::Routing&
   }
 }
 
-/// Whoever has the experts and however many CTAs compute.
+/// Results do not depend on which rank has an expert, nor on the number of CTAs.
 TEST(MoeLayer, TheSameResultInEveryRun) {
   SKIP_WITHOUT_HOPPER(1);
   Case two = make_case(2, 576, 320, 8, 6, 400);
@@ -233,7 +233,7 @@ TEST(MoeLayer, TheSameResultInEveryRun) {
 
 // ---- graphs
 
-/// Replays find tokens and routings of their own; nothing else tells them apart.
+/// Replays use new tokens and routings, and nothing else changes between them.
 void expect_right_replays(const Case& which, const std::vector<int>& devices, const std::vector<std::int64_t>& tokens) {
   SCOPED_TRACE(which.text());
   const LayerWeights weights(which, devices, 1);

@@ -15,7 +15,7 @@ struct DeviceSchedule {
   std::int32_t ring_blocks = 0;
 };
 
-/// Of the current device. `parameter`: experts a wave, or lead.
+/// Computes a schedule on the current device. `parameter` is the number of experts a wave, or the lead.
 [[nodiscard]] DeviceSchedule schedule_on_device(ScheduleKind kind, const schedule::MoeTiling& tiling,
                                                 const std::vector<std::int32_t>& counts, std::int32_t parameter);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Random operands of one layer on all its GPUs, and space for what its operations leave.
+// Random operands of one layer on all of its GPUs, and memory for the results of its operations.
 
 #include <cstddef>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace xstage::bench {
 
-/// Hidden states and weights, several times over: they do not stay in L2 from one call to the next, and a tile that is
-/// left over from the call before is not the one that a call wants.
+/// Hidden states and weights. There are several sets of them, so that they do not stay in L2 from one call to the next,
+/// and so that a tile left over from the call before has other values than a call expects.
 class UlyssesOperands {
  public:
   /// Hidden states have standard deviation 1, weights 1/sqrt(hidden): so have Q, K and V 1.
@@ -31,9 +31,9 @@ class UlyssesOperands {
     return set_at(rank, set).output_weights.as<void>();
   }
 
-  // Without communication an operation reads what the one before it has left, whatever layout that has: a third of
-  // [own tokens, 3 * hidden] holds [tokens, heads of the rank, head_dim], and the result of that is as large as
-  // [own tokens, hidden]. Random numbers from the start, for parts that are timed alone.
+  // Without communication an operation reads the result of the one before it, whatever layout that has: a third of
+  // [own tokens, 3 * hidden] holds [tokens, heads of the rank, head_dim], and the result of attention is as large as
+  // [own tokens, hidden]. The memory holds random numbers from the start, for parts that are timed alone.
   [[nodiscard]] void* projected(int rank) const { return at(projected_, rank).as<void>(); }
   [[nodiscard]] const void* projected_part(int rank, int part) const;
   [[nodiscard]] void* attended(int rank) const { return at(attended_, rank).as<void>(); }

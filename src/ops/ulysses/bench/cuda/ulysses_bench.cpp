@@ -38,7 +38,8 @@ class UlyssesCellBench final : public CellBench {
   void add_figures(std::vector<Row>& rows) override { bench::add_figures(cell_, rows); }
 
  private:
-  /// In full beside one call by itself, in which every kernel waits for its peers, and on a sample in double.
+  /// Compares the whole result with that of a single call, in which every kernel waits for its peers, and a sample of
+  /// it with sums in double.
   Verification verify(int call) {
     Verification verdict;
     verdict.error = largest_error(resources_, variants_, operands_.set_of(call));

@@ -10,13 +10,13 @@ namespace xstage::bench {
 
 namespace {
 
-/// All ranks of a benchmark start together, and few calls take a tenth of that: what waits longer waits in vain.
+/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
 constexpr std::chrono::seconds time_out{5};
 
 constexpr std::int64_t element_bytes = 2;
 constexpr int parts = 3;
 
-/// No rank knows of another: each has a heap of its own, and as many rows as it owns.
+/// Handles of ranks that do not communicate: each has a heap of its own, and as many rows as it owns.
 template <typename ProblemOfRank>
 OperationHandles<Gemm> make_local_gemms(const UlyssesResources& resources, const ProblemOfRank& problem_of) {
   OperationHandles<Gemm> handles;

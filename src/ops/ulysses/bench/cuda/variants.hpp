@@ -1,5 +1,5 @@
 #pragma once
-// The variants of a layer as something that can be timed: their handles, their heaps, and where they leave results.
+// The variants of a layer, ready to be timed: their handles, their heaps, and the places of their results.
 
 #include <memory>
 #include <optional>
@@ -14,15 +14,15 @@
 
 namespace xstage::bench {
 
-/// What all variants of a cell use. Outlives them.
+/// Resources that all variants of a cell use and that must outlive them.
 struct UlyssesResources {
   const UlyssesCell& cell;
   const Ranks& ranks;
   const UlyssesOperands& operands;
 };
 
-/// Projection and attention among ranks, one handle of each a rank, in a heap that they share. `fused` and `flags` are
-/// launches of the same handles: they differ in nothing but what waits for what.
+/// Projection and attention with communication, one handle of each for each rank, in a common heap. `fused` and `flags`
+/// are launches of the same handles and differ only in their waits.
 struct SharedLayer {
   std::optional<PeerAccessHeap> heap;
   std::vector<std::unique_ptr<Gemm>> projection;
@@ -39,8 +39,7 @@ class UlyssesVariants {
   /// One call of the variant `fused` on all ranks, outside any graph; it has ended when this returns.
   void run_once_with_waits(int call) const;
 
-  // Of `fused` and `flags`, of their last call.
-  /// Part 0, 1 or 2 of the projection: [tokens, heads of the rank, head_dim].
+  // The results of the last call of `fused` or `flags`.
   [[nodiscard]] const void* projected(int rank, int part) const;
   /// [own tokens, heads, head_dim].
   [[nodiscard]] const void* attended(int rank) const;

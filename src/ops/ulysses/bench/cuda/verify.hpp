@@ -1,5 +1,5 @@
 #pragma once
-// Looks at what `fused` and `flags` leave behind.
+// Verifies the results of `fused` and `flags`.
 
 #include <cstdint>
 #include <vector>
@@ -9,8 +9,8 @@
 namespace xstage::bench {
 
 /// Largest error of the last call, in roundings of bf16, on a sample of elements and rows. Each of the three operations
-/// is compared with the same in double on the operands that it had: Q, K and V and the attention's result as they lie
-/// on the GPUs, the first checked before the second reads them. `set`: the operands of that call.
+/// is compared with the same operation in double on its actual operands: Q, K and V and the attention's result as they
+/// lie on the GPUs, each verified before the next operation reads them. `set` is the operand set of that call.
 [[nodiscard]] double largest_error(const UlyssesResources& resources, const UlyssesVariants& variants, int set);
 
 /// A layer's results on all ranks, as bits.
@@ -18,7 +18,7 @@ using UlyssesResults = std::vector<std::vector<std::uint16_t>>;
 
 [[nodiscard]] UlyssesResults read_results(const UlyssesResources& resources);
 
-/// Elements that differ from `results` in what the ranks have now, or are NaN.
+/// Number of elements of the current results that differ from `results` or are NaN.
 [[nodiscard]] std::int64_t count_differing(const UlyssesResources& resources, const UlyssesResults& results);
 
 }  // namespace xstage::bench

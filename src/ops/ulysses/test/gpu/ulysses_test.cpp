@@ -1,4 +1,4 @@
-// A projection whose all-to-all brings queries, keys and values, and the attention that starts on its flags.
+// A projection whose all-to-all stores queries, keys and values, and an attention that starts on its arrival flags.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -189,7 +189,7 @@ constexpr Shape shapes[] = {{1001, 4, 4, 128, false},   {5000, 2, 2, 128, false}
                             {2048, 24, 24, 128, false}, {1500, 4, 2, 128, true},  {70, 4, 4, 128, false},
                             {3, 4, 4, 128, false}};
 
-/// Call after call without a pause; the last one is looked at.
+/// Enqueues call after call without a pause and verifies the last one.
 TEST(UlyssesOnTwoGpus, AttentionStartsOnFlags) {
   SKIP_WITHOUT_HOPPER(2);
   for (const Shape& shape : shapes) {
