@@ -6,6 +6,7 @@ if(XSTAGE_HAVE_CUDA)
   list(FILTER bench_sources EXCLUDE REGEX "/unavailable[a-z_]*\\.cpp$")
 endif()
 add_library(xstage_bench STATIC ${bench_sources})
+xstage_unity(xstage_bench)
 target_include_directories(xstage_bench PRIVATE src)
 target_link_libraries(xstage_bench
   PUBLIC xstage_operators xstage nlohmann_json::nlohmann_json fmt::fmt-header-only)

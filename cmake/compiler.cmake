@@ -1,6 +1,5 @@
-# Flags of our own code, carried by two interface targets:
-#   xstage_compiler         language level, warnings as errors, sanitizers
-#   xstage_portable_binary  an executable that needs nothing beyond the C library
+# Flags of our own code: warnings as errors and sanitizers, for this folder and those below it. Nobody who links a
+# library of ours gets them. xstage_portable_binary: an executable that needs nothing beyond the C library.
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
@@ -11,18 +10,36 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   list(APPEND XSTAGE_HOST_WARNINGS -Wno-restrict)
 endif()
 
-add_library(xstage_compiler INTERFACE)
-target_compile_features(xstage_compiler INTERFACE cxx_std_20)
-target_compile_options(xstage_compiler INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${XSTAGE_HOST_WARNINGS};-Wpedantic>")
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${XSTAGE_HOST_WARNINGS};-Wpedantic>")
 
 if(XSTAGE_SANITIZE)
   set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_compile_options(xstage_compiler INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
-  target_link_options(xstage_compiler INTERFACE ${sanitizers})
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
+  add_link_options(${sanitizers})
 endif()
 if(XSTAGE_FUZZ)
-  target_compile_options(xstage_compiler INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>")
 endif()
+
+# Sources of one folder become one translation unit, so names of a folder's unnamed namespaces must differ. The presets ask
+# for it; without it each source is compiled alone, as clang-tidy does, which sees an include that is missing.
+function(xstage_unity target)
+  if(NOT XSTAGE_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    if(source MATCHES "src/.*\\.cpp$")
+      cmake_path(GET source PARENT_PATH folder)
+      cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src" OUTPUT_VARIABLE folder)
+      string(REPLACE "/" "_" group "${folder}")
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
 
 add_library(xstage_portable_binary INTERFACE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT XSTAGE_SANITIZE)

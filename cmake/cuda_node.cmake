@@ -9,7 +9,7 @@ endif()
 
 add_library(xstage_cuda_node STATIC ${cuda_node_sources})
 target_include_directories(xstage_cuda_node PRIVATE src)
-target_link_libraries(xstage_cuda_node PUBLIC xstage PRIVATE fmt::fmt-header-only)
+target_link_libraries(xstage_cuda_node PUBLIC xstage PRIVATE $<BUILD_INTERFACE:fmt::fmt-header-only>)
 if(NOT XSTAGE_HAVE_CUDA)
   return()
 endif()
@@ -19,7 +19,7 @@ add_library(xstage_device STATIC ${device_sources})
 target_include_directories(xstage_device PRIVATE src)
 target_link_libraries(xstage_device
   PUBLIC xstage
-  PRIVATE CUDA::cudart_static fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
+  PRIVATE CUDA::cudart_static $<BUILD_INTERFACE:fmt::fmt-header-only> Threads::Threads ${CMAKE_DL_LIBS})
 
 # NVML is opened at run time (dlopen): a machine without a driver still starts the tool.
 target_link_libraries(xstage_cuda_node

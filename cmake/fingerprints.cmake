@@ -44,4 +44,4 @@ std::string_view build_fingerprints() noexcept { return "{}"; }
 endif()
 add_library(xstage_fingerprints STATIC "${fingerprints_source}")
 target_include_directories(xstage_fingerprints PRIVATE src)
-target_link_libraries(xstage_fingerprints PRIVATE xstage_compiler nlohmann_json::nlohmann_json)
+target_link_libraries(xstage_fingerprints PRIVATE nlohmann_json::nlohmann_json)

@@ -12,7 +12,7 @@ target_include_directories(xstage_kernels PRIVATE src)
 target_include_directories(xstage_kernels SYSTEM PRIVATE "${XSTAGE_CUTLASS_INCLUDE}")
 target_link_libraries(xstage_kernels
   PUBLIC xstage_operators xstage_cuda_node xstage_device xstage
-  PRIVATE CUDA::cudart_static fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
+  PRIVATE CUDA::cudart_static $<BUILD_INTERFACE:fmt::fmt-header-only> Threads::Threads ${CMAKE_DL_LIBS})
 xstage_cuda_settings(xstage_kernels)
 # WGMMA and setmaxnreg exist in the architecture-specific target only.
 set_target_properties(xstage_kernels PROPERTIES CUDA_ARCHITECTURES "90a-real")

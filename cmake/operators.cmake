@@ -8,4 +8,4 @@ add_library(xstage_operators STATIC ${operator_sources})
 target_include_directories(xstage_operators PRIVATE src)
 target_link_libraries(xstage_operators
   PUBLIC xstage
-  PRIVATE nlohmann_json::nlohmann_json fmt::fmt-header-only)
+  PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> $<BUILD_INTERFACE:fmt::fmt-header-only>)

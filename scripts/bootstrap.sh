@@ -83,6 +83,7 @@ need_for() {
       need_for bench
       need_for format
       need git has_command git
+      need pkg-config has_command pkg-config
       need python3 has_command python3
       need libgtest-dev has_header gtest/gtest.h
       need libgmock-dev has_header gmock/gmock.h

@@ -1,7 +1,10 @@
 #pragma once
 /// Sweep a node, fit its platform profile, and check the profile on samples that the fit has not seen.
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,14 +14,39 @@
 
 namespace xstage {
 
+/// What a calibration sweeps; an empty list is the default's. Lists of producers, bytes, gaps or regimes replace what
+/// the default sweep varies: isolated and saturating bursts, which the fit reads, at the chosen counts and sizes, and
+/// held-out bursts at the chosen gaps and regimes. What no fit can do without is measured in any case: all
+/// multiprocessors without a gap (R) and few producers alone (T_iss0).
+struct SweepChoice {
+  std::vector<StorePath> paths;
+  std::vector<int> producers;
+  std::vector<std::int64_t> bytes;  ///< per producer
+  std::vector<double> gaps_us;
+  std::vector<Regime> regimes;
+  std::optional<int>
+      source;  ///< one of both names the only pair; without: 0 to 1, and every pair where no list is given
+  std::optional<int> destination;
+
+  /// A list is given that replaces the default's; paths and devices only narrow the default.
+  [[nodiscard]] bool has_lists() const {
+    return !producers.empty() || !bytes.empty() || !gaps_us.empty() || !regimes.empty();
+  }
+  [[nodiscard]] bool is_default() const { return !has_lists() && paths.empty() && !source && !destination; }
+};
+
 /// The experiments of a calibration, fit and held-out rows, sized for the node's devices. `quick`: 16-byte stores only.
-[[nodiscard]] std::vector<BurstExperiment> calibration_sweep(const NodeDescription& node, bool quick);
+/// Throws InputError for a choice that the node cannot run.
+[[nodiscard]] std::vector<BurstExperiment> calibration_sweep(const NodeDescription& node, bool quick,
+                                                             const SweepChoice& choice = {});
 
 /// Called before each experiment with (done, total); return false to stop (throws Interrupted).
 using Progress = std::function<bool(std::size_t done, std::size_t total)>;
 
-/// Runs the sweep (a recorded node: everything it holds). Experiments that the node refuses are an error, not skipped.
-[[nodiscard]] SamplesFile run_sweep(Node& node, bool quick, const Progress& progress = {});
+/// Runs the sweep (a recorded node: everything it holds of the choice). Experiments that the node refuses are an error,
+/// not skipped, and so is a choice that no recorded sample has.
+[[nodiscard]] SamplesFile run_sweep(Node& node, bool quick, const Progress& progress = {},
+                                    const SweepChoice& choice = {});
 
 /// Fits R, producer rate, T_iss0(K,V) and Q(K) for each store path present; ignores held-out rows.
 /// What the data cannot support is null with a reason. Throws InputError if there is no usable row at all.

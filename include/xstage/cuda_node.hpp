@@ -25,4 +25,9 @@ namespace xstage {
 /// of them, memory, a driver that is too old. With `single_device` one GPU is enough and only local targets run.
 [[nodiscard]] std::unique_ptr<Node> make_cuda_node(bool single_device = false);
 
+/// A node that needs one pair of GPUs only: others may be out of reach, and experiments between them are refused.
+/// Throws InputError for a device that is not there and for one device twice, DeviceError if the source cannot reach
+/// the destination's memory.
+[[nodiscard]] std::unique_ptr<Node> make_cuda_node(int source, int destination);
+
 }  // namespace xstage

@@ -14,14 +14,14 @@ using files::JsonDocument;
 using files::JsonValue;
 
 /// The same bounds as for experiments; the platform's own (multiprocessors) are applied by the audit.
-constexpr int most_producers = 65536;
-constexpr double largest_bytes = 0x1p50;
-constexpr double longest_gap_us = 1e12;
+constexpr int most_workload_producers = 65536;
+constexpr double largest_workload_bytes = 0x1p50;
+constexpr double longest_workload_gap_us = 1e12;
 constexpr double most_staging_slots = 65536;
 
 /// Reads B, which must be a multiple of the store width, since a store instruction is never split.
 double read_bytes(const JsonValue& value, StorePath path) {
-  const auto bytes = value.integer(1, static_cast<std::int64_t>(largest_bytes));
+  const auto bytes = value.integer(1, static_cast<std::int64_t>(largest_workload_bytes));
   const int width = store_width_bytes(path);
   if (bytes % width != 0) {
     value.fail(fmt::format("must be divisible by {}, the store width of {}", width, name_of(path)));
@@ -42,9 +42,9 @@ Workload parse_workload(std::string_view text, std::string_view origin) {
     workload.description = description->printable_text();
   }
   workload.path = root.member("store_path").name<StorePath>();
-  workload.producers = root.member("producers").small_integer(1, most_producers);
+  workload.producers = root.member("producers").small_integer(1, most_workload_producers);
   workload.bytes = read_bytes(root.member("bytes_per_producer"), workload.path);
-  workload.gap_us = root.member("gap_us").number(0, longest_gap_us);
+  workload.gap_us = root.member("gap_us").number(0, longest_workload_gap_us);
   if (const auto coincident = root.optional_member("coincident_producers")) {
     workload.coincident_producers = coincident->small_integer(0, workload.producers);
   }

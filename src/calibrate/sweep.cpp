@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "calibrate/sweep_choice.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 
@@ -120,14 +121,21 @@ BurstExperiment fixed_work(const SweepScale& scale, StorePath path, int producer
 
 }  // namespace calibrate
 
-std::vector<BurstExperiment> calibration_sweep(const NodeDescription& node, bool quick) {
+std::vector<BurstExperiment> calibration_sweep(const NodeDescription& node, bool quick, const SweepChoice& choice) {
   const calibrate::SweepScale scale = calibrate::scale_of(node, quick);
+  calibrate::check_choice(choice, scale, node);
   calibrate::ExperimentList list;
-  calibrate::add_fit_experiments(scale, list);
-  calibrate::add_control_experiments(scale, list);
-  calibrate::add_device_experiments(scale, list);
-  calibrate::add_held_out_experiments(scale, list);
-  return list.take();
+  if (choice.has_lists()) {
+    calibrate::add_chosen_experiments(scale, choice, list);
+  } else {
+    calibrate::add_fit_experiments(scale, list);
+    calibrate::add_control_experiments(scale, list);
+    if (!choice.source && !choice.destination) {
+      calibrate::add_device_experiments(scale, list);
+    }
+    calibrate::add_held_out_experiments(scale, list);
+  }
+  return calibrate::narrowed(list.take(), choice);
 }
 
 }  // namespace xstage

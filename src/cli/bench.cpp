@@ -18,7 +18,7 @@ namespace xstage::cli {
 
 namespace {
 
-constexpr std::span<const bench::GemmVariant> variant_table(bench::gemm_variants);
+constexpr std::span<const bench::GemmVariant> gemm_table(bench::gemm_variants);
 
 struct GemmOptions : BenchOptions {
   std::string operations = "gemm,reduce_scatter,all_gather,all_reduce,all_to_all";
@@ -54,7 +54,7 @@ ExitCode bench_gemm(Console& console, const GemmOptions& options) {
   const auto operations = parsed("--ops", [&] { return bench::parse_operations(options.operations); });
   const auto shapes = parsed("--shapes", [&] { return bench::parse_shapes(options.shapes); });
   const auto select = [&](int ranks) {
-    return parsed("--variants", [&] { return bench::select_variants(variant_table, options.variants, ranks); });
+    return parsed("--variants", [&] { return bench::select_variants(gemm_table, options.variants, ranks); });
   };
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
   static_cast<void>(select(2));
@@ -93,7 +93,7 @@ void add_gemm(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--shapes", options->shapes,
                    "table, small (its first two), decode, or MxNxK,... of the whole problem")
       ->capture_default_str();
-  add_variants(*verb, options->variants, variant_table);
+  add_variants(*verb, options->variants, gemm_table);
   add_run_options(*verb, *options);
   verb->add_option("--cublas", options->cublas, "libcublas.so; default: where the dynamic linker finds it");
   verb->add_option("--platform", options->platform,

@@ -20,7 +20,7 @@ namespace xstage::cli {
 
 namespace {
 
-constexpr std::span<const bench::AttentionVariant> variant_table(bench::attention_variants);
+constexpr std::span<const bench::AttentionVariant> attention_table(bench::attention_variants);
 
 struct AttentionOptions : BenchOptions {
   std::string shapes = "table";
@@ -65,7 +65,8 @@ std::string bounds_text(const bench::Outcome& outcome) {
 
 /// Variants that these ranks have.
 std::vector<bench::AttentionVariant> choose_variants(const AttentionOptions& options, int ranks) {
-  auto variants = parsed("--variants", [&] { return bench::select_variants(variant_table, options.variants, ranks); });
+  auto variants =
+      parsed("--variants", [&] { return bench::select_variants(attention_table, options.variants, ranks); });
   if (options.spans || !options.trace.empty()) {  // a trace implies spans
     const std::string absent = bench::why_no_spans(variants, !options.trace.empty());
     if (!absent.empty()) {
@@ -119,7 +120,7 @@ void add_bench_attention(CLI::App& bench, Invocation& invocation) {
                    "table, its parts full and extra, or SEQUENCExHEADS[:d64][:causal][:kvHEADS],... with heads of all "
                    "ranks together")
       ->capture_default_str();
-  add_variants(*verb, options->variants, variant_table);
+  add_variants(*verb, options->variants, attention_table);
   add_run_options(*verb, *options);
   verb->add_option("--platform", options->platform,
                    "platform profile: also what the model predicts for the variant fused");

@@ -20,7 +20,7 @@ namespace xstage::cli {
 
 namespace {
 
-constexpr std::span<const bench::MoeVariant> variant_table(bench::moe_variants);
+constexpr std::span<const bench::MoeVariant> moe_table(bench::moe_variants);
 
 struct MoeOptions : BenchOptions {
   std::string shapes = "all";
@@ -80,7 +80,7 @@ ExitCode write_routings(Console& console, const MoeOptions& options, const bench
 ExitCode bench_moe(Console& console, const MoeOptions& options) {
   const bench::MoeChoice choice = read_choice(options);
   const auto select = [&](int ranks) {
-    return parsed("--variants", [&] { return bench::select_variants(variant_table, options.variants, ranks); });
+    return parsed("--variants", [&] { return bench::select_variants(moe_table, options.variants, ranks); });
   };
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
   static_cast<void>(select(2));
@@ -123,7 +123,7 @@ void add_bench_moe(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--remote-share", options->remote_shares,
                    "of the choices, those of other ranks' experts: fractions (7/8), comma-separated; natural: (R-1)/R")
       ->capture_default_str();
-  add_variants(*verb, options->variants, variant_table);
+  add_variants(*verb, options->variants, moe_table);
   add_run_options(*verb, *options);
   verb->add_option("--platform", options->platform,
                    "platform profile: also the share of its drain rate that exchanges reach");

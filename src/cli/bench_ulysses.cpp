@@ -14,7 +14,7 @@ namespace xstage::cli {
 
 namespace {
 
-constexpr std::span<const bench::UlyssesVariant> variant_table(bench::ulysses_variants);
+constexpr std::span<const bench::UlyssesVariant> ulysses_table(bench::ulysses_variants);
 
 struct UlyssesOptions : BenchOptions {
   std::string shapes = "table";
@@ -24,7 +24,7 @@ struct UlyssesOptions : BenchOptions {
 ExitCode bench_ulysses(Console& console, const UlyssesOptions& options) {
   const auto shapes = parsed("--shapes", [&] { return bench::parse_ulysses_shapes(options.shapes); });
   const auto select = [&](int ranks) {
-    return parsed("--variants", [&] { return bench::select_variants(variant_table, options.variants, ranks); });
+    return parsed("--variants", [&] { return bench::select_variants(ulysses_table, options.variants, ranks); });
   };
   // Whatever the number of ranks will be: names are checked before any GPU is asked for.
   static_cast<void>(select(2));
@@ -55,7 +55,7 @@ void add_bench_ulysses(CLI::App& bench, Invocation& invocation) {
   verb->add_option("--shapes", options->shapes,
                    "table, or TOKENSxHEADS,... with heads of 128 of all ranks together; the hidden size is theirs")
       ->capture_default_str();
-  add_variants(*verb, options->variants, variant_table);
+  add_variants(*verb, options->variants, ulysses_table);
   add_run_options(*verb, *options);
   verb->add_flag("--verify", options->verify,
                  "compare samples with sums in double, and whole results with those of a call that waits between "

@@ -3,20 +3,21 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 
 #include "cli/calibration_results.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/measurement_code.hpp"
 #include "cli/node_choice.hpp"
 #include "cli/output_paths.hpp"
+#include "cli/point_options.hpp"
 #include "cli/profile_report.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/simulated_samples.hpp"
 #include "cli/verbs.hpp"
 #include "cli/wording.hpp"
-#include "report/code_record.hpp"
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 #include "xstage/files.hpp"
@@ -29,6 +30,7 @@ namespace {
 struct CalibrateOptions {
   std::string node;
   bool quick = false;
+  SweepChoice choice;
   std::string profile;
   std::string samples;
   std::string results;    ///< empty: none
@@ -39,10 +41,13 @@ struct CalibrateOptions {
 SamplesFile measure(Console& console, Node& node, const CalibrateOptions& options) {
   const InterruptGuard guard;
   ProgressBar bar(console.err, console.progress_bar);
-  SamplesFile samples = run_sweep(node, options.quick, [&](std::size_t done, std::size_t total) {
-    bar.show(done, total);
-    return !InterruptGuard::requested();
-  });
+  SamplesFile samples = run_sweep(
+      node, options.quick,
+      [&](std::size_t done, std::size_t total) {
+        bar.show(done, total);
+        return !InterruptGuard::requested();
+      },
+      options.choice);
   // The last experiment has no callback behind it.
   if (InterruptGuard::requested()) {
     throw Interrupted();
@@ -72,6 +77,14 @@ void report(Console& console, const CalibrateOptions& options, const SamplesFile
   }
 }
 
+/// The only pair, if one is named.
+std::optional<DevicePair> pair_of(const SweepChoice& choice) {
+  if (!choice.source && !choice.destination) {
+    return std::nullopt;
+  }
+  return device_pair(choice.source, choice.destination);
+}
+
 void check_options(const CalibrateOptions& options) {
   if (options.results.empty() != options.simulated.empty()) {
     throw UsageError("--results and --simulated need each other: a results file has measured and simulated rows");
@@ -79,6 +92,11 @@ void check_options(const CalibrateOptions& options) {
   if (!options.results.empty() && options.node.starts_with("simulated:")) {
     throw UsageError(fmt::format("--results with --node {}: its rows 'remote' are measured ones, from cuda or recorded",
                                  options.node));
+  }
+  if (!options.results.empty() && !options.choice.is_default()) {
+    throw UsageError(
+        "--results with a chosen sweep: a results file has the whole one; leave out --producers, --bytes, "
+        "--gap-us, --path, --regime, --source and --destination");
   }
   require_different_files({file_of_node(options.node)}, {options.profile, options.samples, options.results});
   require_different_files({file_of_node("simulated:" + options.simulated)},
@@ -96,26 +114,12 @@ void check_options(const CalibrateOptions& options) {
   }
 }
 
-/// As it stands in the samples file: of this build where it measures, of the recorded samples where it does not. Empty
-/// where no kernel ran or the build has no table of them.
-std::string code_of_measurement(const Console& console, const std::string& node) {
-  constexpr std::string_view recorded = "recorded:";
-  if (node.starts_with(recorded)) {
-    return read_samples(node.substr(recorded.size())).code;
-  }
-  if (node != "cuda") {
-    return "";
-  }
-  const auto kernels = bench::calibration_kernels(console.fingerprints);
-  const auto record = bench::code_record(console.fingerprints, "calibration", kernels);
-  return record.is_null() ? "" : record.dump();
-}
-
 /// Samples are written before the fit: if the fit finds them useless, minutes of measurement are still there to look
 /// at.
 ExitCode calibrate(Console& console, const CalibrateOptions& options) {
   check_options(options);
-  const std::unique_ptr<Node> node = make_node(options.node);
+  const std::optional<DevicePair> pair = pair_of(options.choice);
+  const std::unique_ptr<Node> node = make_node(options.node, pair);
   SamplesFile samples = measure(console, *node, options);
   if (!node->recorded_experiments()) {
     samples.node.command = console.command;
@@ -132,6 +136,35 @@ ExitCode calibrate(Console& console, const CalibrateOptions& options) {
   return ExitCode::success;
 }
 
+void add_choices(CLI::App& verb, const std::shared_ptr<CalibrateOptions>& options) {
+  SweepChoice* choice = &options->choice;  // lives as long as the options, which the verb's callback owns
+  const auto add = [&](const char* name, auto use, const char* help) {
+    verb.add_option_function<std::string>(name, use, help)->group("Choices (default: the whole sweep)");
+  };
+  add(
+      "--producers", [choice](const std::string& text) { choice->producers = parse_counts("--producers", text); },
+      "counts of CTAs, with commas between them (48,64)");
+  add(
+      "--bytes", [choice](const std::string& text) { choice->bytes = parse_byte_list("--bytes", text); },
+      "bytes of one producer's burst (16KiB,32KiB)");
+  add(
+      "--gap-us,--gap", [choice](const std::string& text) { choice->gaps_us = parse_gap_list("--gap-us", text); },
+      "gaps of held-out bursts in microseconds, values or FIRST:LAST:STEP (0,10:40:5)");
+  add(
+      "--path", [choice](const std::string& text) { choice->paths = parse_paths(text); },
+      "store paths: store4, store8, store16, bulk");
+  add(
+      "--regime", [choice](const std::string& text) { choice->regimes = parse_regimes("--regime", text); },
+      "regimes of held-out bursts: aligned, free-running");
+  add(
+      "--source", [choice](const std::string& text) { choice->source = parse_count("--source", text, 0); },
+      source_help);
+  add(
+      "--destination",
+      [choice](const std::string& text) { choice->destination = parse_count("--destination", text, 0); },
+      destination_help);
+}
+
 }  // namespace
 
 void add_calibrate(CLI::App& tool, Invocation& invocation) {
@@ -140,6 +173,7 @@ void add_calibrate(CLI::App& tool, Invocation& invocation) {
   verb->add_option("--node", options->node, "cuda, simulated:PRESET, simulated:FILE.json or recorded:FILE.csv")
       ->required();
   verb->add_flag("--quick", options->quick, "16-byte stores only");
+  add_choices(*verb, options);
   verb->add_option("-o,--output", options->profile, "platform profile to write (JSON); - is the standard output")
       ->required();
   verb->add_option("--samples", options->samples, "samples to write (CSV)")->required();

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/exit_code.hpp"
@@ -13,12 +16,32 @@
 
 namespace xstage::cli {
 
-std::unique_ptr<Node> make_node(const std::string& choice) {
+namespace {
+
+constexpr std::string_view simulated_prefix = "simulated:";
+
+bool is_preset(std::string_view name) {
+  const std::vector<std::string> presets = simulated_presets();
+  return std::find(presets.begin(), presets.end(), name) != presets.end();
+}
+
+/// The machine with another seed of its random draws.
+std::unique_ptr<Node> simulated_repetition(const std::string& name, int repetition) {
+  SimulatedHardware hardware =
+      is_preset(name) ? simulated_preset(name) : parse_simulated_hardware(read_text(name), name);
+  // Each device adds its index to the seed.
+  hardware.seed += static_cast<std::uint64_t>(repetition) * static_cast<std::uint64_t>(hardware.devices);
+  return make_simulated_node(hardware);
+}
+
+}  // namespace
+
+std::unique_ptr<Node> make_node(const std::string& choice, std::optional<DevicePair> pair) {
   const std::size_t colon = choice.find(':');
   const std::string kind = choice.substr(0, colon);
   const std::string name = colon == std::string::npos ? "" : choice.substr(colon + 1);
   if (kind == "cuda" && colon == std::string::npos) {
-    return make_cuda_node();
+    return pair ? make_cuda_node(pair->source, pair->destination) : make_cuda_node();
   }
   if (kind == "simulated" && !name.empty()) {
     return make_simulated_node(name);
@@ -28,6 +51,20 @@ std::unique_ptr<Node> make_node(const std::string& choice) {
   }
   throw UsageError(
       fmt::format("--node '{}': must be cuda, simulated:PRESET, simulated:FILE.json or recorded:FILE.csv", choice));
+}
+
+RepeatedNode::RepeatedNode(std::string choice, DevicePair pair)
+    : choice_(std::move(choice)), first_(make_node(choice_, pair)) {}
+
+Node& RepeatedNode::of(int repetition) {
+  if (repetition == 0 || !choice_.starts_with(simulated_prefix)) {
+    return *first_;
+  }
+  if (repetition != repetition_) {
+    later_ = simulated_repetition(choice_.substr(simulated_prefix.size()), repetition);
+    repetition_ = repetition;
+  }
+  return *later_;
 }
 
 std::string file_of_node(const std::string& choice) {
@@ -41,9 +78,7 @@ std::string file_of_node(const std::string& choice) {
     return name;
   }
   // A preset comes first: a file of that name is not read.
-  const std::vector<std::string> presets = simulated_presets();
-  const bool preset = std::find(presets.begin(), presets.end(), name) != presets.end();
-  return kind == "simulated" && !preset ? name : "";
+  return kind == "simulated" && !is_preset(name) ? name : "";
 }
 
 }  // namespace xstage::cli

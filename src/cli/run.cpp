@@ -147,6 +147,7 @@ int run(int argument_count, const char* const* arguments, std::ostream& out, std
   add_devices(tool, invocation);
   add_calibrate(tool, invocation);
   add_fit(tool, invocation);
+  add_measure(tool, invocation);
   add_predict(tool, invocation);
   add_validate(tool, invocation);
   add_audit(tool, invocation);

@@ -20,6 +20,7 @@
 #include "cli/json_output.hpp"
 #include "cli/output_paths.hpp"
 #include "cli/quantities.hpp"
+#include "cli/same_machine.hpp"
 #include "cli/simulated_samples.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
@@ -58,31 +59,6 @@ std::vector<ErrorSummary> exceeding(const Validation& validation, double max_err
   return found;
 }
 
-/// A simulated GPU stands for the real one: its samples may be compared with that one's profile.
-std::string_view model_of(const Device& device) {
-  constexpr std::string_view simulated = " (simulated)";
-  std::string_view name = device.name;
-  if (name.ends_with(simulated)) {
-    name.remove_suffix(simulated.size());
-  }
-  return name;
-}
-
-/// A profile says nothing about another machine: a comparison would be of GPUs, not of predictions.
-void require_same_machine(const ValidateOptions& options, const Platform& platform, const SamplesFile& samples) {
-  if (platform.node.devices.empty() || samples.node.devices.empty()) {
-    return;
-  }
-  const Device& fitted = platform.node.devices.front();
-  const Device& measured = samples.node.devices.front();
-  if (model_of(fitted) != model_of(measured) || fitted.multiprocessors != measured.multiprocessors) {
-    throw InputError(fmt::format(
-        "{}: samples of {} ({} multiprocessors), but {} is a profile of {} ({}): both must be of one machine",
-        options.samples, measured.name, measured.multiprocessors, options.platform, fitted.name,
-        fitted.multiprocessors));
-  }
-}
-
 /// Keeps the groups whose name holds the text.
 Validation only_groups(Validation validation, const std::string& text) {
   std::erase_if(validation.errors,
@@ -93,7 +69,7 @@ Validation only_groups(Validation validation, const std::string& text) {
   return validation;
 }
 
-Json row_json(const ComparedSample& row) {
+Json compared_row_json(const ComparedSample& row) {
   const BurstExperiment& experiment = row.sample.experiment;
   return {{"path", name_of(experiment.path)},
           {"mode", name_of(experiment.mode)},
@@ -120,7 +96,7 @@ Json row_json(const ComparedSample& row) {
 /// The part of a profile.
 Json document(const ValidateOptions& options, const Platform& platform, const Validation& validation) {
   Json rows = Json::array();
-  std::transform(validation.rows.begin(), validation.rows.end(), std::back_inserter(rows), row_json);
+  std::transform(validation.rows.begin(), validation.rows.end(), std::back_inserter(rows), compared_row_json);
   return {{"schema", "xstage.validation/1"},
           {"platform", platform.node.name},
           {"held_out_only", !options.all},
@@ -263,7 +239,7 @@ ExitCode validate_samples(Console& console, const ValidateOptions& options) {
   Json json{{"schema", "xstage.validation/1"}};
   if (!options.platform.empty()) {
     const Platform platform = read_platform(options.platform);
-    require_same_machine(options, platform, samples);
+    require_same_machine(options.platform, platform.node, options.samples, samples.node);
     const Validation validation = compare_with_profile(options, platform, samples);
     if (options.max_error) {
       excess = exceeding(validation, *options.max_error);

@@ -17,6 +17,7 @@ struct Invocation {
 void add_devices(CLI::App& tool, Invocation& invocation);
 void add_calibrate(CLI::App& tool, Invocation& invocation);
 void add_fit(CLI::App& tool, Invocation& invocation);
+void add_measure(CLI::App& tool, Invocation& invocation);
 void add_predict(CLI::App& tool, Invocation& invocation);
 void add_validate(CLI::App& tool, Invocation& invocation);
 void add_audit(CLI::App& tool, Invocation& invocation);

@@ -135,7 +135,7 @@ PathProfile read_path(const JsonValue& value, int most_producers) {
   return profile;
 }
 
-std::vector<PathProfile> read_paths(const JsonValue& value, int most_producers) {
+std::vector<PathProfile> read_profiles(const JsonValue& value, int most_producers) {
   std::vector<PathProfile> paths;
   std::set<StorePath> seen;
   for (const JsonValue& element : value.elements()) {
@@ -167,7 +167,7 @@ std::vector<PairDrain> read_pairs(const JsonValue& value, int devices) {
   return pairs;
 }
 
-int most_multiprocessors(const NodeDescription& node) {
+int multiprocessors_of_largest(const NodeDescription& node) {
   int most = 0;
   for (const Device& device : node.devices) {
     most = std::max(most, device.multiprocessors);
@@ -183,7 +183,7 @@ Platform parse_platform(std::string_view text, std::string_view origin) {
   root.allow_only({"schema", "node", "paths", "pairs", "link_counter_ratio"});
   Platform platform;
   platform.node = read_node(root.member("node"));
-  platform.paths = read_paths(root.member("paths"), most_multiprocessors(platform.node));
+  platform.paths = read_profiles(root.member("paths"), multiprocessors_of_largest(platform.node));
   platform.pairs = read_pairs(root.member("pairs"), static_cast<int>(platform.node.devices.size()));
   platform.link_counter_ratio =
       read_estimate(root.member("link_counter_ratio"), Sign::not_negative, largest_rate_gb_per_s);

@@ -9,6 +9,7 @@
 #include "node/cuda/burst_launch.hpp"
 #include "node/cuda/discovery.hpp"
 #include "xstage/error.hpp"
+#include "xstage/measure.hpp"
 
 namespace xstage {
 namespace {
@@ -123,6 +124,29 @@ TEST(CudaNode, RefusesExperimentsThatBreakARule) {
   refuses([](BurstExperiment& e) { e.threads = 33; });
   refuses([](BurstExperiment& e) { e.bytes = std::int64_t{1} << 33; });  // does not fit the receive buffer
   EXPECT_TRUE(node->run(small_experiment()).front().verified);           // and goes on working
+}
+
+TEST(CudaNode, ANodeOfOnePairMeasuresAPoint) {
+  SKIP_WITHOUT_PEERS();
+  const auto node = make_cuda_node(1, 0);
+  BurstExperiment experiment = small_experiment();
+  experiment.source = 1;
+  experiment.destinations = {0};
+  const MeasuredPoint point = measure_point([&](int) -> Node& { return *node; }, experiment, 2);
+  EXPECT_EQ(point.experiment.source, 1);
+  EXPECT_EQ(point.bursts.front().issue_us.repetitions, 2);
+  EXPECT_GT(point.bursts.front().rate_gb_per_s.value, 0);
+  EXPECT_GT(point.alone_complete_us.value, point.alone_issue_us.value);
+  for (const BurstSample& sample : point.samples) {
+    EXPECT_TRUE(sample.verified);
+  }
+}
+
+TEST(CudaNode, APairIsTwoDevicesThatAreThere) {
+  SKIP_WITHOUT_PEERS();
+  EXPECT_THROW(static_cast<void>(make_cuda_node(0, cuda::device_count())), InputError);
+  EXPECT_THROW(static_cast<void>(make_cuda_node(-1, 0)), InputError);
+  EXPECT_THROW(static_cast<void>(make_cuda_node(1, 1)), InputError);
 }
 
 TEST(CudaNode, SaysWhenMemoryIsShort) {

@@ -12,6 +12,14 @@ xstage_python_test(scripts.check_ptxas check_ptxas_test.py)
 xstage_python_test(scripts.check_results check_results_test.py)
 xstage_python_test(scripts.fingerprints fingerprints_test.py)
 
+# Of one build, and not of that with sanitizers: whoever links it would need their flags.
+if(NOT XSTAGE_SANITIZE)
+  find_program(XSTAGE_PKG_CONFIG pkg-config REQUIRED)
+  add_test(NAME smoke.install
+    COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/smoke/install_test.py" "${PROJECT_BINARY_DIR}")
+  set_tests_properties(smoke.install PROPERTIES LABELS smoke TIMEOUT 300)
+endif()
+
 # A parameter that GoogleTest cannot print gives its test a name of bytes.
 function(xstage_test_names binary)
   add_test(NAME smoke.names_of_${binary}

@@ -45,9 +45,18 @@ double mean_period_us(const BurstTrace& trace) {
 
 class CudaNode final : public Node {
  public:
-  explicit CudaNode(bool single_device)
+  enum class Peers { none, every_pair, one_pair };
+
+  explicit CudaNode(Peers peers, int source = 0, int destination = 1)
       : management_(ManagementLibrary::load()), description_(cuda::describe(management_.get())) {
-    require_peers(single_device);
+    if (peers == Peers::every_pair) {
+      require_every_pair();
+    } else if (peers == Peers::one_pair) {
+      require_pair(source, destination);
+    }
+    if (peers != Peers::none) {
+      enable_reachable_peers();
+    }
     const int count = static_cast<int>(description_.devices.size());
     for (int device = 0; device < count; ++device) {
       memory_.emplace_back(device, description_.devices[static_cast<std::size_t>(device)].multiprocessors);
@@ -62,6 +71,7 @@ class CudaNode final : public Node {
   [[nodiscard]] std::vector<BurstSample> run(const BurstExperiment& experiment) override {
     check_experiment(experiment, description_);
     check_bulk_support(experiment);
+    check_reach(experiment);
     const std::vector<int> sources = sources_of(experiment);
     const LaunchPlan plan = plan_launch(experiment, sources);
     warm_up(warm_up_ms);
@@ -97,21 +107,59 @@ class CudaNode final : public Node {
   }
 
  private:
-  void require_peers(bool single_device) const {
-    const int count = static_cast<int>(description_.devices.size());
-    if (single_device) {
-      return;
-    }
-    if (count < 2) {
+  void require_two_devices() const {
+    if (description_.devices.size() < 2) {
       throw DeviceError("stores to a peer need two GPUs: only one is visible");
     }
+  }
+
+  void require_every_pair() const {
+    require_two_devices();
     const std::string missing = missing_peer_access();
     if (!missing.empty()) {
       throw DeviceError(fmt::format("GPUs without peer access (NVLink or PCIe peer-to-peer is needed):\n{}", missing));
     }
+  }
+
+  void require_pair(int source, int destination) const {
+    require_two_devices();
+    const int count = static_cast<int>(description_.devices.size());
+    for (const int device : {source, destination}) {
+      if (device < 0 || device >= count) {
+        throw InputError(fmt::format("device {}: this machine has {} GPUs, numbered from 0", device, count));
+      }
+    }
+    if (source == destination) {
+      throw InputError(fmt::format("device {}: is both source and destination; a pair is two GPUs", source));
+    }
+    require_reach(source, destination);
+  }
+
+  static void require_reach(int source, int destination) {
+    if (!can_reach(source, destination)) {
+      throw DeviceError(fmt::format("GPU {} cannot reach the memory of GPU {} (NVLink or PCIe peer-to-peer is needed)",
+                                    source, destination));
+    }
+  }
+
+  /// Of a node that was made for one pair, other pairs may be out of reach.
+  static void check_reach(const BurstExperiment& experiment) {
+    if (experiment.target == Target::local) {
+      return;
+    }
+    for (const int destination : experiment.destinations) {
+      require_reach(experiment.source, destination);
+      if (experiment.direction == Direction::both_ways) {
+        require_reach(destination, experiment.source);
+      }
+    }
+  }
+
+  void enable_reachable_peers() const {
+    const int count = static_cast<int>(description_.devices.size());
     for (int from = 0; from < count; ++from) {
       for (int to = 0; to < count; ++to) {
-        if (from != to) {
+        if (from != to && can_reach(from, to)) {
           enable_peer_access(from, to);
         }
       }
@@ -197,6 +245,13 @@ class CudaNode final : public Node {
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<Node> make_cuda_node(bool single_device) { return std::make_unique<cuda::CudaNode>(single_device); }
+std::unique_ptr<Node> make_cuda_node(bool single_device) {
+  using Peers = cuda::CudaNode::Peers;
+  return std::make_unique<cuda::CudaNode>(single_device ? Peers::none : Peers::every_pair);
+}
+
+std::unique_ptr<Node> make_cuda_node(int source, int destination) {
+  return std::make_unique<cuda::CudaNode>(cuda::CudaNode::Peers::one_pair, source, destination);
+}
 
 }  // namespace xstage

@@ -15,4 +15,8 @@ std::string missing_peer_access() { throw DeviceError(cuda_unavailable_reason())
 
 std::unique_ptr<Node> make_cuda_node(bool /*single_device*/) { throw DeviceError(cuda_unavailable_reason()); }
 
+std::unique_ptr<Node> make_cuda_node(int /*source*/, int /*destination*/) {
+  throw DeviceError(cuda_unavailable_reason());
+}
+
 }  // namespace xstage

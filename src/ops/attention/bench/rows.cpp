@@ -24,10 +24,10 @@ Json key_of(const AttentionCell& cell) {
 /// 12 heads a rank at 4k, 16k and 64k, alone and fused.
 bool in_readme(const AttentionCell& cell, const AttentionVariant& variant) {
   constexpr std::array<std::int64_t, 3> shown{4096, 16384, 65536};
-  constexpr int heads_of_a_rank = 12;
+  constexpr int heads_of_readme = 12;
   const attention::Problem& problem = cell.problem;
   const bool is_plain = !problem.causal && problem.head_dim == 128 && problem.kv_heads == problem.heads &&
-                        problem.heads == heads_of_a_rank * cell.ranks;
+                        problem.heads == heads_of_readme * cell.ranks;
   return is_plain && std::find(shown.begin(), shown.end(), problem.rows) != shown.end() &&
          (variant.name == plain || variant.name == "fused");
 }

@@ -26,7 +26,7 @@ constexpr std::array<std::pair<std::string_view, Skew>, 3> skew_names{{
 constexpr std::int64_t greatest_tokens = std::int64_t{1} << 24U;
 constexpr std::int64_t greatest_denominator = 1'000'000;
 
-enum Streams : std::uint64_t { token_masks, choice_masks, slots, weights };
+enum RoutingStreams : std::uint64_t { token_masks, choice_masks, slots, weights };
 
 void require(bool holds, const std::string& message) {
   if (!holds) {

@@ -1,0 +1,127 @@
+#include "cli/point_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/exit_code.hpp"
+#include "cli/quantities.hpp"
+#include "cli/wording.hpp"
+
+namespace xstage::cli {
+
+namespace {
+
+constexpr int most_count = 1000000;
+constexpr std::size_t most_values = 1000;
+
+[[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule) {
+  throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
+}
+
+/// Calls `add` with each part of the list.
+template <typename Add>
+void for_each_part(std::string_view option, std::string_view list, Add add) {
+  std::string_view rest = list;
+  for (std::size_t parts = 1;; ++parts) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    if (part.empty()) {
+      reject(option, list, "must be values with commas between them, none of them empty");
+    }
+    if (parts > most_values) {
+      reject(option, list, "names more than 1000 values");
+    }
+    add(part);
+    if (comma == std::string_view::npos) {
+      return;
+    }
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+template <typename Value>
+void add_new(std::string_view option, std::string_view text, const Value& value, std::vector<Value>& values) {
+  if (std::find(values.begin(), values.end(), value) != values.end()) {
+    reject(option, text, "is given twice in one list");
+  }
+  values.push_back(value);
+}
+
+}  // namespace
+
+int parse_count(std::string_view option, std::string_view text, int least) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most_count) {
+    reject(option, text, fmt::format("must be a whole number from {} to {}", least, most_count));
+  }
+  return value;
+}
+
+Regime parse_regime(std::string_view option, std::string_view text) {
+  if (text == "aligned") {
+    return Regime::aligned;
+  }
+  if (text == "free-running" || text == "free_running") {
+    return Regime::free_running;
+  }
+  reject(option, text, "must be aligned or free-running");
+}
+
+std::vector<int> parse_counts(std::string_view option, std::string_view text) {
+  std::vector<int> values;
+  for_each_part(option, text,
+                [&](std::string_view part) { add_new(option, part, parse_count(option, part, 1), values); });
+  return values;
+}
+
+std::vector<std::int64_t> parse_byte_list(std::string_view option, std::string_view text) {
+  std::vector<std::int64_t> values;
+  for_each_part(option, text, [&](std::string_view part) {
+    add_new(option, part, static_cast<std::int64_t>(parse_bytes(option, part)), values);
+  });
+  return values;
+}
+
+std::vector<double> parse_gap_list(std::string_view option, std::string_view text) {
+  std::vector<double> values;
+  for_each_part(option, text, [&](std::string_view part) {
+    for (const double gap_us : parse_gaps(option, part)) {
+      if (values.size() == most_values) {
+        reject(option, text, "names more than 1000 values");
+      }
+      add_new(option, part, gap_us, values);
+    }
+  });
+  return values;
+}
+
+std::vector<StorePath> parse_paths(std::string_view text) {
+  std::vector<StorePath> values;
+  for_each_part("--path", text,
+                [&](std::string_view part) { add_new("--path", part, parse_path_option(std::string(part)), values); });
+  return values;
+}
+
+std::vector<Regime> parse_regimes(std::string_view option, std::string_view text) {
+  std::vector<Regime> values;
+  for_each_part(option, text,
+                [&](std::string_view part) { add_new(option, part, parse_regime(option, part), values); });
+  return values;
+}
+
+DevicePair device_pair(std::optional<int> source, std::optional<int> destination) {
+  DevicePair pair;
+  pair.destination = destination.value_or(source.value_or(0) == 0 ? 1 : 0);
+  pair.source = source.value_or(pair.destination == 0 ? 1 : 0);
+  if (pair.source == pair.destination) {
+    throw UsageError(
+        fmt::format("--source {} and --destination {}: must be two devices, a burst goes from one to another",
+                    pair.source, pair.destination));
+  }
+  return pair;
+}
+
+}  // namespace xstage::cli
