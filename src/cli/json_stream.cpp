@@ -6,7 +6,7 @@ namespace xstage::cli {
 
 namespace {
 
-std::string text_of(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace); }
+std::string indented(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -34,13 +34,13 @@ void JsonStream::end_array() { out_ << (first_element_ ? "]" : "\n  ]"); }
 void JsonStream::finish() { out_ << "\n}\n"; }
 
 void JsonStream::begin_member(std::string_view name) {
-  out_ << (first_member_ ? "\n  " : ",\n  ") << text_of(Json(name)) << ": ";
+  out_ << (first_member_ ? "\n  " : ",\n  ") << indented(Json(name)) << ": ";
   first_member_ = false;
 }
 
 /// Line ends within strings are escaped, so that each one here begins a line of the layout.
 void JsonStream::print(const Json& value, std::string_view indent) {
-  for (const char character : text_of(value)) {
+  for (const char character : indented(value)) {
     out_ << character;
     if (character == '\n') {
       out_ << indent;

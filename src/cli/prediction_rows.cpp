@@ -13,23 +13,23 @@ namespace xstage::cli {
 namespace {
 
 /// The first ten are those of the samples' columns where they mean the same.
-constexpr std::array<std::string_view, 17> columns{"store_path",
-                                                   "burst_mode",
-                                                   "regime",
-                                                   "producers",
-                                                   "bytes_per_producer",
-                                                   "gap_us",
-                                                   "burst_index",
-                                                   "issue_us",
-                                                   "issue_overhead_us",
-                                                   "period_us",
-                                                   "fixed_work_period_us",
-                                                   "completion_coupled_period_us",
-                                                   "fixed_work_completion_coupled_period_us",
-                                                   "outstanding_at_end_bytes",
-                                                   "uneven_issue_us",
-                                                   "extrapolated_beyond_bytes",
-                                                   "extrapolated_below_bytes"};
+constexpr std::array<std::string_view, 17> csv_columns{"store_path",
+                                                       "burst_mode",
+                                                       "regime",
+                                                       "producers",
+                                                       "bytes_per_producer",
+                                                       "gap_us",
+                                                       "burst_index",
+                                                       "issue_us",
+                                                       "issue_overhead_us",
+                                                       "period_us",
+                                                       "fixed_work_period_us",
+                                                       "completion_coupled_period_us",
+                                                       "fixed_work_completion_coupled_period_us",
+                                                       "outstanding_at_end_bytes",
+                                                       "uneven_issue_us",
+                                                       "extrapolated_beyond_bytes",
+                                                       "extrapolated_below_bytes"};
 
 /// The cells that have no meaning here are empty, so that the columns are always the same.
 class CsvOutput : public PredictionOutput {
@@ -37,8 +37,8 @@ class CsvOutput : public PredictionOutput {
   explicit CsvOutput(const PredictionContext& context) : context_(context) {}
 
   void begin() override {
-    for (std::size_t index = 0; index < columns.size(); ++index) {
-      context_.out << (index == 0 ? "" : ",") << columns[index];
+    for (std::size_t index = 0; index < csv_columns.size(); ++index) {
+      context_.out << (index == 0 ? "" : ",") << csv_columns[index];
     }
     context_.out << '\n';
   }
@@ -67,7 +67,7 @@ class CsvOutput : public PredictionOutput {
   PredictionContext context_;
 };
 
-Json row_json(const PredictedPoint& point, const PredictedBurst& burst) {
+Json predicted_row_json(const PredictedPoint& point, const PredictedBurst& burst) {
   Json row = {{"producers", point.producers}, {"bytes_per_producer", point.bytes}, {"gap_us", burst.gap_us}};
   if (burst.burst_index >= 0) {
     row["burst_index"] = burst.burst_index;
@@ -109,7 +109,7 @@ class JsonOutput : public PredictionOutput {
   }
 
   void row(const PredictedPoint& point, const PredictedBurst& burst) override {
-    stream_.element(row_json(point, burst));
+    stream_.element(predicted_row_json(point, burst));
   }
 
   void end() override {

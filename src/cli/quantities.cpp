@@ -24,10 +24,6 @@ constexpr std::array<ByteUnit, 4> byte_units{{{"GiB", 1073741824.0}, {"MiB", 104
 constexpr std::array<ByteUnit, 6> short_byte_units{
     {{"G", 1073741824.0}, {"g", 1073741824.0}, {"M", 1048576.0}, {"m", 1048576.0}, {"K", 1024.0}, {"k", 1024.0}}};
 
-[[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule) {
-  throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
-}
-
 /// A plain decimal number, all of `text`. Not strtod's "nan", "inf" and hexadecimal forms, nor leading blanks.
 bool parse_number(std::string_view text, double& value) {
   if (text.empty() || text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) {
@@ -60,6 +56,10 @@ double take_unit(std::string_view& digits) {
 }
 
 }  // namespace
+
+void reject(std::string_view option, std::string_view text, std::string_view rule) {
+  throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
+}
 
 double parse_bytes(std::string_view option, std::string_view text) {
   constexpr std::string_view rule =

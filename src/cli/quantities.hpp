@@ -7,6 +7,9 @@
 
 namespace xstage::cli {
 
+/// Throws UsageError "OPTION 'TEXT': RULE".
+[[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule);
+
 /// "32768", "32KiB", "32k", "1.5MiB" -> bytes. Throws UsageError naming the option, the text and the rule.
 [[nodiscard]] double parse_bytes(std::string_view option, std::string_view text);
 

@@ -8,21 +8,16 @@
 #include <cstddef>
 #include <utility>
 
-#include "cli/exit_code.hpp"
 #include "cli/quantities.hpp"
 
 namespace xstage::cli {
 
 namespace {
 
-constexpr std::size_t most_values = 100000;
+constexpr std::size_t most_list_values = 100000;
 constexpr int most_producers = 1000000;
 /// The last value must not be lost to rounding: 0:1:0.1 has eleven values.
 constexpr double rounding = 1e-9;
-
-[[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule) {
-  throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
-}
 
 /// Up to the separator; the rest of the text stays, without it.
 std::string_view take_part(std::string_view& text, char separator) {
@@ -86,7 +81,7 @@ class ValueList {
       reject(option_, item, "FIRST:LAST:STEP needs STEP above zero");
     }
     const double steps = std::floor((last - first) / step + rounding);
-    if (steps >= static_cast<double>(most_values)) {
+    if (steps >= static_cast<double>(most_list_values)) {
       reject_length();
     }
     for (double index = 0; index <= steps; ++index) {
@@ -107,14 +102,14 @@ class ValueList {
     if (whole_ && value != std::floor(value)) {
       reject(option_, item, fmt::format("gives {}, which is not whole", value));
     }
-    if (values_.size() == most_values) {
+    if (values_.size() == most_list_values) {
       reject_length();
     }
     values_.push_back(value);
   }
 
   [[noreturn]] void reject_length() const {
-    reject(option_, text_, fmt::format("names more than {} values", most_values));
+    reject(option_, text_, fmt::format("names more than {} values", most_list_values));
   }
 
   std::string_view option_;
@@ -124,7 +119,7 @@ class ValueList {
   std::vector<double> values_;
 };
 
-double parse_count(std::string_view option, std::string_view text) {
+double parse_list_count(std::string_view option, std::string_view text) {
   const std::string digits = decimal_digits(option, text);
   int value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -145,7 +140,7 @@ std::vector<double> parse_byte_sizes(std::string_view option, std::string_view t
 }
 
 std::vector<int> parse_producers(std::string_view option, std::string_view text) {
-  const std::vector<double> values = ValueList(option, text, parse_count, true).values();
+  const std::vector<double> values = ValueList(option, text, parse_list_count, true).values();
   return {values.begin(), values.end()};
 }
 

@@ -57,6 +57,16 @@ class CommandLine(ToolTest):
             with self.subTest(verb, option=option, value=hexadecimal):
                 self.assert_fails(run(*words_of(verb, {**others, option: hexadecimal})), 2, option, "must be")
 
+    def test_hexadecimal_is_refused_before_anything_is_measured(self):
+        outputs = ("-o", self.path("p.json"), "--samples", self.path("s.csv"))
+        for verb, others in (("measure", ()), ("calibrate", outputs)):
+            own = ("--bursts", "--repetitions") if verb == "measure" else ()
+            for option in ("--producers", "--bytes", "--gap-us", "--source", "--destination", *own):
+                with self.subTest(verb, option=option):
+                    self.assert_fails(run(verb, "--node", "simulated:h200x2", option, "0x10", *others), 2, option,
+                                      "must be")
+        self.assert_files()
+
     def test_numbers_of_the_benchmarks(self):
         for name in TRIALS:
             with self.subTest(name):
