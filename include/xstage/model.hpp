@@ -166,8 +166,20 @@ constexpr DesignTest design_test(const OperatingPoint& p, double gap_us) noexcep
 /// The counterfactual that X-Stage replaces: the issuer waits until its stores are visible at the peer.
 namespace completion_coupled {
 
-/// T_period = G + V/R.
-constexpr double period_us(const OperatingPoint& p, double gap_us) noexcept { return gap_us + drain_time_us(p); }
+/// T_period = G + max(T_iss0, V/R). The paper has G + V/R, which is the same where stores are accepted faster than they
+/// drain. Where they are not (T_iss0 > V/R: small bursts, few producers), the drain waits for the SMs: no store is
+/// visible before it is issued, so that waiting for visibility takes at least T_iss0. Without that bound a kernel that
+/// waits would seem faster than one that does not, whose period is max(T_iss0 + G, V/R).
+constexpr double period_us(const OperatingPoint& p, double gap_us) noexcept {
+  return gap_us + std::max(p.issue_floor_us, drain_time_us(p));
+}
+
+/// The same with a fixed number of bursts for every producer (free_running::fixed_work_period_us). A producer that
+/// waits for visibility begins its next burst no earlier than one that does not, and a drain to which the same bytes
+/// come later has not drained them earlier: the tail of fixed work is a lower bound here, too.
+constexpr double fixed_work_period_us(const OperatingPoint& p, double gap_us) noexcept {
+  return std::max(period_us(p, gap_us), free_running::fixed_work_period_us(p, gap_us));
+}
 
 /// Stage times of one expert wave of a fused MoE layer, microseconds.
 struct Wave {

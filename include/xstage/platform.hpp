@@ -83,6 +83,9 @@ struct OperatingPointOrReason {
   bool capacity_known = true;
   bool usable = true;                ///< R and T_iss0 are known
   std::vector<std::string> reasons;  ///< what is missing, and why
+  /// Where T_iss0 is extrapolated: the largest fitted burst, if this one is larger, and the smallest, if it is smaller.
+  double extrapolated_beyond_bytes = not_measured;
+  double extrapolated_below_bytes = not_measured;
 };
 
 /// Evaluates the profile at (K, B). Q(K) is interpolated linearly between calibrated producer counts, never

@@ -34,6 +34,8 @@ Json to_json(const OperatingPointOrReason& point) {
           {"capacity_known", point.capacity_known},
           {"capacity_unlimited", point.capacity_known && std::isinf(numbers.capacity_bytes)},
           {"capacity_bytes", point.capacity_known ? numbers.capacity_bytes : missing},
+          {"extrapolated_beyond_bytes", point.extrapolated_beyond_bytes},
+          {"extrapolated_below_bytes", point.extrapolated_below_bytes},
           {"reasons", point.reasons}};
 }
 

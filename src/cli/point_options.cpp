@@ -16,10 +16,6 @@ namespace {
 constexpr int most_count = 1000000;
 constexpr std::size_t most_values = 1000;
 
-[[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule) {
-  throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
-}
-
 /// Calls `add` with each part of the list.
 template <typename Add>
 void for_each_part(std::string_view option, std::string_view list, Add add) {

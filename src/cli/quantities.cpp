@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -12,7 +13,6 @@ namespace xstage::cli {
 
 namespace {
 
-constexpr double most_gaps = 100000;
 constexpr double most_bytes = 1125899906842624.0;  // 1 PiB
 
 struct ByteUnit {
@@ -20,10 +20,9 @@ struct ByteUnit {
   double bytes;
 };
 constexpr std::array<ByteUnit, 4> byte_units{{{"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"KiB", 1024.0}, {"B", 1.0}}};
-
-[[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule) {
-  throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
-}
+/// As other tools of this field have them. Not "KB", which some read as 1000 bytes.
+constexpr std::array<ByteUnit, 6> short_byte_units{
+    {{"G", 1073741824.0}, {"g", 1073741824.0}, {"M", 1048576.0}, {"m", 1048576.0}, {"K", 1024.0}, {"k", 1024.0}}};
 
 /// A plain decimal number, all of `text`. Not strtod's "nan", "inf" and hexadecimal forms, nor leading blanks.
 bool parse_number(std::string_view text, double& value) {
@@ -36,30 +35,38 @@ bool parse_number(std::string_view text, double& value) {
   return end == terminated.c_str() + terminated.size() && std::isfinite(value);
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t colon = text.find(separator); colon != std::string_view::npos; colon = text.find(separator)) {
-    parts.push_back(text.substr(0, colon));
-    text.remove_prefix(colon + 1);
+/// Takes the unit off the end of the digits; 1 where there is none.
+double take_unit(std::string_view& digits) {
+  const auto take = [&](const ByteUnit& unit) {
+    const bool found = digits.ends_with(unit.suffix);
+    digits.remove_suffix(found ? unit.suffix.size() : 0);
+    return found;
+  };
+  for (const ByteUnit& unit : byte_units) {
+    if (take(unit)) {
+      return unit.bytes;
+    }
   }
-  parts.push_back(text);
-  return parts;
+  for (const ByteUnit& unit : short_byte_units) {
+    if (take(unit)) {
+      return unit.bytes;
+    }
+  }
+  return 1;
 }
 
 }  // namespace
 
+void reject(std::string_view option, std::string_view text, std::string_view rule) {
+  throw UsageError(fmt::format("{} '{}': {}", option, text, rule));
+}
+
 double parse_bytes(std::string_view option, std::string_view text) {
   constexpr std::string_view rule =
-      "must be a whole number of bytes from 1 to 1 PiB, plain or with KiB, MiB or GiB behind it (32768 or 32KiB)";
+      "must be a whole number of bytes from 1 to 1 PiB, plain or with KiB, MiB or GiB (k, M or G) behind it (32768, "
+      "32KiB or 32k)";
   std::string_view digits = text;
-  double unit = 1;
-  for (const ByteUnit& candidate : byte_units) {
-    if (digits.ends_with(candidate.suffix)) {
-      digits.remove_suffix(candidate.suffix.size());
-      unit = candidate.bytes;
-      break;
-    }
-  }
+  const double unit = take_unit(digits);
   double value = 0;
   if (!parse_number(digits, value)) {
     reject(option, text, rule);
@@ -87,35 +94,27 @@ double parse_share(std::string_view option, std::string_view text) {
 double parse_microseconds(std::string_view option, std::string_view text) {
   double value = 0;
   if (!parse_number(text, value) || value < 0) {
-    reject(option, text, "must be a number of microseconds, not negative (12.5)");
+    reject(option, text, "must be a decimal number of microseconds, not negative (12.5)");
   }
   return value;
 }
 
-std::vector<double> parse_gaps(std::string_view option, std::string_view text) {
-  const std::vector<std::string_view> parts = split(text, ':');
-  if (parts.size() == 1) {
-    return {parse_microseconds(option, text)};
+std::string decimal_digits(std::string_view option, std::string_view text) {
+  const bool negative = text.starts_with('-');
+  std::string_view digits = text.substr(negative ? 1 : 0);
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos) {
+    reject(option, text, "must be a whole number in decimal digits (16; not 0x10)");
   }
-  if (parts.size() != 3) {
-    reject(option, text, "must be GAP or FIRST:LAST:STEP, in microseconds (12.5 or 0:16:2)");
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  return (negative ? "-" : "") + std::string(digits);
+}
+
+std::string decimal_number(std::string_view option, std::string_view text) {
+  double value = 0;
+  if (!parse_number(text, value)) {
+    reject(option, text, "must be a finite decimal number (1.5; not 0x10)");
   }
-  const double first = parse_microseconds(option, parts[0]);
-  const double last = parse_microseconds(option, parts[1]);
-  const double step = parse_microseconds(option, parts[2]);
-  if (last < first || step <= 0) {
-    reject(option, text, "FIRST:LAST:STEP needs LAST at least FIRST and STEP above zero");
-  }
-  // The last value must not be lost to rounding: 0:1:0.1 has eleven values.
-  const double steps = std::floor((last - first) / step + 1e-9);
-  if (steps >= most_gaps) {
-    reject(option, text, "names more than 100000 gaps");
-  }
-  std::vector<double> gaps;
-  for (double index = 0; index <= steps; ++index) {
-    gaps.push_back(first + index * step);
-  }
-  return gaps;
+  return std::string(text);
 }
 
 std::string fixed(double value, int decimals) {

@@ -7,7 +7,10 @@
 
 namespace xstage::cli {
 
-/// "32768", "32KiB", "1.5MiB" -> bytes. Throws UsageError naming the option, the text and the rule.
+/// Throws UsageError "OPTION 'TEXT': RULE".
+[[noreturn]] void reject(std::string_view option, std::string_view text, std::string_view rule);
+
+/// "32768", "32KiB", "32k", "1.5MiB" -> bytes. Throws UsageError naming the option, the text and the rule.
 [[nodiscard]] double parse_bytes(std::string_view option, std::string_view text);
 
 /// "5%" or "0.05" -> a fraction of at least 0.
@@ -16,8 +19,21 @@ namespace xstage::cli {
 /// "12.5" -> microseconds.
 [[nodiscard]] double parse_microseconds(std::string_view option, std::string_view text);
 
-/// "G" or "G:G2:STEP" (both ends included) -> microseconds in rising order, at most 100,000 values.
+/// A whole number in decimal digits, with a sign if it is negative, without leading zeros: "010" is "10". Throws
+/// UsageError for "0x10" and everything else that is no such number.
+[[nodiscard]] std::string decimal_digits(std::string_view option, std::string_view text);
+
+/// The text, if it is a finite number in decimal notation ("1.5", "2e3"); throws UsageError for "0x10", "inf" and
+/// "nan".
+[[nodiscard]] std::string decimal_number(std::string_view option, std::string_view text);
+
+/// Lists: VALUE, FIRST:LAST:STEP or FIRST:LAST:xFACTOR (both ends included), and several of these with commas between
+/// them, in the order in which they stand; at most 100,000 values.
 [[nodiscard]] std::vector<double> parse_gaps(std::string_view option, std::string_view text);
+[[nodiscard]] std::vector<double> parse_byte_sizes(std::string_view option, std::string_view text);
+[[nodiscard]] std::vector<int> parse_producers(std::string_view option, std::string_view text);
+
+inline constexpr const char* list_help = "one or several: A,B,... or FIRST:LAST:STEP or FIRST:LAST:xFACTOR";
 
 /// A number with `decimals` places; "-" if it was not measured, "unlimited" for infinity.
 [[nodiscard]] std::string fixed(double value, int decimals);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/decimal_options.hpp"
 #include "cli/nearest.hpp"
 #include "cli/verbs.hpp"
 #include "xstage/error.hpp"
@@ -151,6 +152,7 @@ int run(int argument_count, const char* const* arguments, std::ostream& out, std
   add_validate(tool, invocation);
   add_audit(tool, invocation);
   add_bench(tool, invocation);
+  read_numbers_as_decimal(tool);
   ExitCode code = run_verb(tool, invocation, argument_count, arguments, console);
   out.flush();
   if (!out && (code == ExitCode::success || code == ExitCode::test_failed)) {

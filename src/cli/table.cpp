@@ -69,7 +69,7 @@ std::string Table::line(const std::vector<std::string>& cells, const std::vector
   return without_trailing_blanks(text);
 }
 
-void Table::print(std::ostream& out, std::string_view indent) const {
+void Table::print_headings(std::ostream& out, std::string_view indent) const {
   const std::vector<std::size_t> column_widths = widths();
   const std::size_t height = heading_lines_.empty() ? 0 : heading_lines_.front().size();
   for (std::size_t row = 0; row < height; ++row) {
@@ -85,6 +85,15 @@ void Table::print(std::ostream& out, std::string_view indent) const {
     rules.emplace_back(width, '-');
   }
   out << indent << line(rules, column_widths) << '\n';
+}
+
+void Table::print_row(std::ostream& out, const std::vector<std::string>& cells, std::string_view indent) const {
+  out << indent << line(cells, widths()) << '\n';
+}
+
+void Table::print(std::ostream& out, std::string_view indent) const {
+  print_headings(out, indent);
+  const std::vector<std::size_t> column_widths = widths();
   for (const std::vector<std::string>& row : rows_) {
     out << indent << line(row, column_widths) << '\n';
   }

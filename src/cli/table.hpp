@@ -20,6 +20,11 @@ class Table {
 
   void print(std::ostream& out, std::string_view indent = "  ") const;
 
+  /// For tables of any length: headings at once, then each row as it comes. The columns are as wide as their headings;
+  /// a cell that is wider moves the rest of its line.
+  void print_headings(std::ostream& out, std::string_view indent = "  ") const;
+  void print_row(std::ostream& out, const std::vector<std::string>& cells, std::string_view indent = "  ") const;
+
  private:
   [[nodiscard]] std::vector<std::size_t> widths() const;
   [[nodiscard]] std::string line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) const;

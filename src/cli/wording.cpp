@@ -31,7 +31,21 @@ Listing operating_point_listing(const OperatingPointOrReason& point) {
               point.capacity_known ? (std::isinf(numbers.capacity_bytes) ? "not limiting: the producers' own rate is"
                                                                          : bytes_text(numbers.capacity_bytes))
                                    : "not known");
+  const std::string doubt = extrapolation_text(point);
+  if (!doubt.empty()) {
+    listing.add("T_iss0 is extrapolated", doubt);
+  }
   return listing;
+}
+
+std::string extrapolation_text(const OperatingPointOrReason& point) {
+  if (!std::isnan(point.extrapolated_beyond_bytes)) {
+    return fmt::format("the largest fitted size is {}", bytes_text(point.extrapolated_beyond_bytes));
+  }
+  if (!std::isnan(point.extrapolated_below_bytes)) {
+    return fmt::format("the smallest fitted size is {}", bytes_text(point.extrapolated_below_bytes));
+  }
+  return "";
 }
 
 StorePath parse_path_option(const std::string& text) {

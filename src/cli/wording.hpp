@@ -16,6 +16,9 @@ namespace xstage::cli {
 /// The model's numbers at one (K, B), with units; what is not known says so.
 [[nodiscard]] Listing operating_point_listing(const OperatingPointOrReason& point);
 
+/// The fitted size that a burst lies beyond, in words; empty where nothing is extrapolated.
+[[nodiscard]] std::string extrapolation_text(const OperatingPointOrReason& point);
+
 /// A name given on the command line: usage error, not bad input, if there is none such.
 [[nodiscard]] StorePath parse_path_option(const std::string& text);
 

@@ -69,7 +69,7 @@ void CsvCell::fail(std::string_view rule) const {
 int CsvCell::small_integer() const {
   const std::optional<int> number = parse_all<int>(text_);
   if (!number) {
-    fail("must be an integer within 32 bits");
+    fail("must be a decimal integer within 32 bits");
   }
   return *number;
 }
@@ -77,7 +77,7 @@ int CsvCell::small_integer() const {
 std::int64_t CsvCell::integer() const {
   const std::optional<std::int64_t> number = parse_all<std::int64_t>(text_);
   if (!number) {
-    fail("must be an integer within 64 bits");
+    fail("must be a decimal integer within 64 bits");
   }
   return *number;
 }
@@ -92,7 +92,7 @@ bool CsvCell::boolean() const {
 double CsvCell::number() const {
   const std::optional<double> number = parse_all<double>(text_);
   if (!number || !std::isfinite(*number)) {
-    fail("must be a finite number");
+    fail("must be a finite decimal number");
   }
   return *number;
 }
@@ -105,7 +105,7 @@ std::vector<int> CsvCell::integers() const {
   for (const std::string_view part : split(text_, ';', longest_list + 1)) {
     const std::optional<int> number = parse_all<int>(part);
     if (!number || numbers.size() == longest_list) {
-      fail(fmt::format("must be at most {} integers with semicolons between them", longest_list));
+      fail(fmt::format("must be at most {} decimal integers with semicolons between them", longest_list));
     }
     numbers.push_back(*number);
   }

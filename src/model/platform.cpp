@@ -105,6 +105,10 @@ void set_issue_floor(const PathProfile& profile, double bytes, OperatingPointOrR
     return;
   }
   result.point.issue_floor_us = issue_floor_us(profile.issue_floor, bytes);
+  const double smallest = profile.issue_floor.front().bytes_per_producer;
+  const double largest = profile.issue_floor.back().bytes_per_producer;
+  result.extrapolated_beyond_bytes = bytes > largest ? largest : not_measured;
+  result.extrapolated_below_bytes = bytes < smallest ? smallest : not_measured;
 }
 
 void capacity_unknown(OperatingPointOrReason& result, std::string reason) {

@@ -56,7 +56,7 @@ TEST(SamplesFile, several_destinations_are_separated_by_semicolons) {
 TEST(SamplesFile, message_names_origin_line_column_value_and_rule) {
   // 1 schema + 10 texts + 2 devices + 1 rows = 14 header lines, column names on line 15, the row on line 16.
   EXPECT_EQ(refused_text(with(one_row(), ",10.911,", ",fast,")),
-            "s.csv: line 16, issue_us: \"fast\": must be a finite number");
+            "s.csv: line 16, issue_us: \"fast\": must be a finite decimal number");
 }
 
 TEST(SamplesFile, rows_that_a_fit_would_choke_on_are_refused_with_their_line) {

@@ -148,6 +148,11 @@ TEST(Equations, one_step_of_the_backlog_recursion) {
 
 TEST(Equations, completion_coupled) {
   EXPECT_EQ(completion_coupled::period_us(round_numbers, 3), 13);
+  constexpr OperatingPoint slow_issue{1000, 12, 100, 400};  // V/R = 10 us: nothing is visible before it is issued
+  EXPECT_EQ(completion_coupled::period_us(slow_issue, 3), 15);
+  EXPECT_EQ(completion_coupled::fixed_work_period_us(round_numbers, 3), 13);
+  // By hand: P0 = 2 us, x = 0.2: 10 + 2 * 0.2 * 0.8 / 2. Waiting shortens no tail.
+  EXPECT_EQ(completion_coupled::fixed_work_period_us(round_numbers, 0), 10.16);
   completion_coupled::Wave wave{
       .linear1_us = 5, .activation_us = 7, .linear2_us = 4, .local_epilogue_us = 1, .issue_us = 2, .post_issue_us = 3};
   EXPECT_EQ(completion_coupled::wave_us(wave), 13);  // max(5, 7) + max(4, 1 + 2 + 3)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "unit/files_examples.hpp"
@@ -49,6 +50,17 @@ TEST(OperatingPoint, a_fully_calibrated_point) {
   EXPECT_EQ(found.point.drain_bytes_per_us, 372e3);  // 1 GB/s = 1000 bytes/us
   EXPECT_EQ(found.point.issue_floor_us, 0.25);
   EXPECT_EQ(found.point.capacity_bytes, 3e6);
+}
+
+TEST(OperatingPoint, names_the_fitted_size_beyond_which_it_extrapolates) {
+  for (const double fitted : {1024.0, 1040.0, 4096.0}) {
+    EXPECT_TRUE(std::isnan(at(profile(), 128, fitted).extrapolated_beyond_bytes));
+    EXPECT_TRUE(std::isnan(at(profile(), 128, fitted).extrapolated_below_bytes));
+  }
+  EXPECT_EQ(at(profile(), 128, 4112).extrapolated_beyond_bytes, 4096);
+  EXPECT_TRUE(std::isnan(at(profile(), 128, 4112).extrapolated_below_bytes));
+  EXPECT_EQ(at(profile(), 128, 1008).extrapolated_below_bytes, 1024);
+  EXPECT_TRUE(std::isnan(at(profile(), 128, 1008).extrapolated_beyond_bytes));
 }
 
 TEST(OperatingPoint, few_producers_are_bound_by_their_own_rate_and_leave_nothing_outstanding) {
