@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <string>
 
 #include "audit/regime_audit.hpp"
 
@@ -71,6 +73,25 @@ double bisect(double low, double high, Passes&& passes_at) {
   return low_passes ? low : high;
 }
 
+/// A gap of at least `gap_us` in decimal digits, which passes when it is read back: it is rounded up, to as few places
+/// from two on as keep it at most at `most_us`.
+template <typename Passes>
+std::string passing_gap_text(double gap_us, double most_us, Passes&& passes_at) {
+  constexpr int most_places = 12;
+  double unit = 0.01;
+  for (int places = 2; places <= most_places; ++places, unit /= 10) {
+    const double steps = std::ceil(gap_us / unit);
+    for (const double up : {0.0, 1.0}) {
+      const std::string text = fmt::format("{:.{}f}", (steps + up) * unit, places);
+      const double read_back = std::strtod(text.c_str(), nullptr);
+      if (read_back >= gap_us && read_back <= most_us && passes_at(read_back)) {
+        return text;
+      }
+    }
+  }
+  return fmt::format("{}", gap_us);
+}
+
 Flip gap_flip(const Probe& probe, const Workload& workload, bool passing) {
   Flip flip{{}, "gap", "microseconds", workload.gap_us, std::nullopt, {}};
   const auto passes_at = [&](double gap_us) { return passes(probe.with_gap(gap_us)); };
@@ -80,7 +101,8 @@ Flip gap_flip(const Probe& probe, const Workload& workload, bool passing) {
       return flip;
     }
     flip.flips_at = bisect(0, workload.gap_us, passes_at);
-    flip.meaning = fmt::format("A gap shorter than {:.2f} microseconds {}.", *flip.flips_at,
+    flip.meaning = fmt::format("A gap of {} microseconds still passes; a shorter one {}.",
+                               passing_gap_text(*flip.flips_at, workload.gap_us, passes_at),
                                fails_or_unknown(probe.with_gap(std::nextafter(*flip.flips_at, 0.0))));
     return flip;
   }
@@ -96,8 +118,8 @@ Flip gap_flip(const Probe& probe, const Workload& workload, bool passing) {
     return flip;
   }
   flip.flips_at = bisect(workload.gap_us, high, passes_at);
-  flip.meaning = fmt::format("A gap of at least {:.2f} microseconds passes: move useful work between two remote tiles.",
-                             *flip.flips_at);
+  flip.meaning = fmt::format("A gap of at least {} microseconds passes: move useful work between two remote tiles.",
+                             passing_gap_text(*flip.flips_at, 2 * longest_gap_us, passes_at));
   return flip;
 }
 

@@ -128,7 +128,20 @@ std::string fixed(double value, int decimals) {
 }
 
 std::string margin(double value, int decimals) {
-  return std::isfinite(value) ? fmt::format("{:+.{}f}", value, decimals) : fixed(value, decimals);
+  if (!std::isfinite(value)) {
+    return fixed(value, decimals);
+  }
+  if (value == 0) {
+    return fmt::format("{:+.{}f}", 0.0, decimals);  // never "-0.00"
+  }
+  constexpr int most_decimals = 9;
+  for (int more = decimals; more <= most_decimals; ++more) {
+    const std::string text = fmt::format("{:+.{}f}", value, more);
+    if (text.find_first_of("123456789") != std::string::npos) {
+      return text;
+    }
+  }
+  return fmt::format("{:+.1e}", value);
 }
 
 std::string percent(double fraction) { return std::isnan(fraction) ? "-" : fixed(100 * fraction, 1) + "%"; }

@@ -38,7 +38,7 @@ inline constexpr const char* list_help = "one or several: A,B,... or FIRST:LAST:
 /// A number with `decimals` places; "-" if it was not measured, "unlimited" for infinity.
 [[nodiscard]] std::string fixed(double value, int decimals);
 
-/// With a sign, for margins.
+/// With its true sign, for margins: more places where `decimals` would show a margin that is not zero as zero.
 [[nodiscard]] std::string margin(double value, int decimals);
 
 /// A fraction as a percentage, "12.3%".

@@ -26,7 +26,7 @@ constexpr const char* description =
 
 constexpr const char* exit_codes =
     "Exit codes: 0 good, 1 audit or validate --max-error: test not passed, or bench --verify: wrong\n"
-    "results, 2 usage, 3 bad input, 4 device or interrupted.\n"
+    "results, 2 usage, 3 bad input, 4 device or interrupted, 5 audit: the profile cannot decide.\n"
     "Times are microseconds; sizes are bytes and may carry a suffix (32KiB, 4MiB).";
 
 std::string quoted(std::string_view argument) {
@@ -155,7 +155,7 @@ int run(int argument_count, const char* const* arguments, std::ostream& out, std
   read_numbers_as_decimal(tool);
   ExitCode code = run_verb(tool, invocation, argument_count, arguments, console);
   out.flush();
-  if (!out && (code == ExitCode::success || code == ExitCode::test_failed)) {
+  if (!out && (code == ExitCode::success || code == ExitCode::test_failed || code == ExitCode::cannot_decide)) {
     code = complain(console, ExitCode::bad_input, "the standard output cannot be written (disk full or pipe closed)");
   }
   return static_cast<int>(code);
