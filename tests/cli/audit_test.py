@@ -1,0 +1,117 @@
+"""xstage audit: what it prints can be typed back, and its exit code says what it knows."""
+
+import json
+import os
+import random
+import re
+
+import tool
+from tool import ToolTest, run
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PROFILE = os.path.join(ROOT, "profiles", "h200x2.json")
+WORKLOADS = os.path.join(ROOT, "examples", "workloads")
+# A value that passes, as the report words it, and the option that takes it.
+PASSES = (
+    (r"A gap of at least (\S+) microseconds passes", "--gap"),
+    (r"A gap of (\S+) microseconds still passes", "--gap"),
+    (r"A tile of at most (\d+) remote bytes passes", "--bytes"),
+    (r"At most (\d+) CTAs that store remote tiles pass", "--producers"),
+    (r"Passes if at most (\d+) reach their tile boundary together", "--coincident"),
+)
+
+
+def audit(options, *more, platform=PROFILE):
+    words = [str(word) for option in options.items() for word in option]
+    return run("audit", "--platform", platform, *words, *more)
+
+
+def random_options(source):
+    producers = source.randint(1, 132)
+    options = {"--producers": producers, "--bytes": 16 * source.randint(64, 8192),
+               "--gap": repr(round(10 ** source.uniform(-1, 2.5), source.randint(0, 6))),
+               "--path": source.choice(["store4", "store8", "store16", "bulk"])}
+    if source.random() < 0.4:
+        options["--coincident"] = source.randint(1, producers)
+    return options
+
+
+class TypedBack(ToolTest):
+    def test_sixty_random_audits(self):
+        source = random.Random(20)
+        typed = 0
+        for _ in range(60):
+            options = random_options(source)
+            for regime in ("free-running", "aligned"):
+                result = audit(options, "--regime", regime)
+                self.assertIn(result.returncode, (0, 1, 5), result.stderr)
+                part = re.search(rf"of {regime} producers, one knob.*?(?=\n\n)", result.stdout, re.DOTALL)
+                for pattern, option in PASSES:
+                    for value in re.findall(pattern, part[0] if part else ""):
+                        changed = {**options, option: value}
+                        if int(changed.get("--coincident", 0)) > int(changed["--producers"]):
+                            changed["--coincident"] = changed["--producers"]
+                        with self.subTest(options=options, regime=regime, option=option, value=value):
+                            typed += 1
+                            self.assert_code(audit(changed, "--regime", regime), 0)
+        self.assertGreater(typed, 100)
+
+
+class Report(ToolTest):
+    OPTIONS = {"--producers": 132, "--bytes": "32KiB", "--gap": "5.5"}
+
+    def test_a_margin_that_rounds_to_zero_keeps_its_sign(self):
+        recovery = json.loads(audit(self.OPTIONS, "--json").stdout)["operating_point"]["recovery_gap_us"]
+        for difference, sign, word in ((-1e-4, "-", "VIOLATED"), (1e-4, "+", "holds")):
+            shown = audit({**self.OPTIONS, "--gap": repr(recovery + difference)}, "--regime", "free-running").stdout
+            line = re.search(r"rate bound: gap beyond .*", shown)[0]
+            self.assertRegex(line, rf"\{sign}0\.0001\d* {word}")
+            self.assertNotRegex(shown, r"-0\.?0* ")
+
+
+class ExitCodes(ToolTest):
+    def undecided_profile(self):
+        """The shipped profile without capacities: Q is not known."""
+        with open(PROFILE, encoding="utf-8") as file:
+            profile = json.load(file)
+        for path in profile["paths"]:
+            path["capacity"] = []
+        return self.write("p.json", json.dumps(profile))
+
+    def test_fails_and_cannot_decide_differ(self):
+        profile = self.undecided_profile()
+        options = {"--producers": 132, "--bytes": "32KiB", "--gap": 104}
+        undecided = audit(options, platform=profile)
+        self.assert_code(undecided, 5)
+        self.assertIn("Test (both regimes): cannot decide", undecided.stdout)
+        document = self.json_of(audit(options, "--json", platform=profile), 5)
+        self.assertEqual((document["passed"], document["outcome"]), (False, "cannot decide"))
+        self.assert_code(audit(options, "--regime", "free-running", platform=profile), 0)
+        # The rate bound fails whatever Q is.
+        self.assert_code(audit({**options, "--gap": 1}, platform=profile), 1)
+        # What the capacity costs is not known, so a tolerance that the rate's price keeps decides nothing.
+        self.assert_code(audit({**options, "--gap": 10.9}, "--max-stall", "50%", platform=profile), 5)
+        self.assert_code(audit({**options, "--gap": 1}, "--max-stall", "50%", platform=profile), 1)
+
+    def test_help_names_the_code(self):
+        self.assertIn("5 audit", run("--help").stdout)
+
+
+class Tolerance(ToolTest):
+    def test_the_shipped_attention_tile_passes_with_five_percent(self):
+        words = ("audit", "--platform", PROFILE, os.path.join(WORKLOADS, "attention-tile-h200.json"))
+        self.assert_code(run(*words), 1)
+        self.assert_code(run(*words, "--max-stall", "4%"), 1)
+        for share in ("5%", "0.05"):
+            result = run(*words, "--max-stall", share)
+            self.assert_code(result, 0)
+            self.assertIn("stalls of at most 5% of the tile time): passed", result.stdout)
+
+    def test_bad_shares_are_refused(self):
+        for share in ("-1%", "five", "0x1"):
+            self.assert_fails(audit({"--producers": 1, "--bytes": 16, "--gap": 1}, f"--max-stall={share}"), 2,
+                              "--max-stall", share)
+
+
+if __name__ == "__main__":
+    tool.main()
