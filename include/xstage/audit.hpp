@@ -43,6 +43,7 @@ struct RegimeAudit {
   double stall_share = not_measured;        ///< both prices over the tile period
   double completion_coupled_period_us = not_measured;
   std::vector<std::string> reasons;  ///< why the profile cannot decide
+  std::string measurement;           ///< the command that measures what it lacks; empty if it can decide
 };
 
 /// A value of one knob, all others as given, at which a regime's verdict changes.

@@ -6,6 +6,7 @@
 
 #include "audit/flips.hpp"
 #include "audit/regime_audit.hpp"
+#include "audit/undecided.hpp"
 #include "xstage/error.hpp"
 
 namespace xstage {
@@ -57,7 +58,10 @@ Audit audit(const Platform& platform, const Workload& workload) {
   result.coincident = points.coincident.point;
   result.aligned = audit_regime(points, workload.gap_us, Regime::aligned);
   result.phase_shifted = audit_regime(points, workload.gap_us, Regime::free_running);
-  for (const RegimeAudit* regime : {&result.phase_shifted, &result.aligned}) {
+  for (RegimeAudit* regime : {&result.phase_shifted, &result.aligned}) {
+    if (regime->verdict == Verdict::cannot_decide) {
+      regime->measurement = deciding_measurement(workload, regime->regime);
+    }
     const std::vector<Flip> flips = find_flips(platform, workload, regime->regime, regime->verdict);
     result.flips.insert(result.flips.end(), flips.begin(), flips.end());
   }

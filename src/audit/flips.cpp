@@ -9,6 +9,7 @@
 #include <string>
 
 #include "audit/regime_audit.hpp"
+#include "audit/undecided.hpp"
 
 namespace xstage {
 
@@ -24,29 +25,38 @@ class Probe {
   Probe(const Platform& platform, const Workload& workload, Regime regime)
       : platform_(platform), workload_(workload), regime_(regime) {}
 
-  [[nodiscard]] Verdict with_gap(double gap_us) const {
+  [[nodiscard]] Verdict with_gap(double gap_us) const { return verdict(gap_changed(gap_us)); }
+  [[nodiscard]] Verdict with_bytes(double bytes) const { return verdict(bytes_changed(bytes)); }
+  [[nodiscard]] Verdict with_producers(int producers) const { return verdict(producers_changed(producers)); }
+  [[nodiscard]] Verdict with_coincident(int coincident) const { return verdict(coincident_changed(coincident)); }
+
+  [[nodiscard]] Workload gap_changed(double gap_us) const {
     Workload changed = workload_;
     changed.gap_us = gap_us;
-    return verdict_of(platform_, changed, regime_);
+    return changed;
   }
-  [[nodiscard]] Verdict with_bytes(double bytes) const {
+  [[nodiscard]] Workload bytes_changed(double bytes) const {
     Workload changed = workload_;
     changed.bytes = bytes;
-    return verdict_of(platform_, changed, regime_);
+    return changed;
   }
-  [[nodiscard]] Verdict with_producers(int producers) const {
+  [[nodiscard]] Workload producers_changed(int producers) const {
     Workload changed = workload_;
     changed.producers = producers;
     changed.coincident_producers = std::min(workload_.coincident_producers, producers);
-    return verdict_of(platform_, changed, regime_);
+    return changed;
   }
-  [[nodiscard]] Verdict with_coincident(int coincident) const {
+  [[nodiscard]] Workload coincident_changed(int coincident) const {
     Workload changed = workload_;
     changed.coincident_producers = coincident;
-    return verdict_of(platform_, changed, regime_);
+    return changed;
   }
+  /// Why the verdict of `changed` is not known, and what measures it.
+  [[nodiscard]] std::string why(const Workload& changed) const { return why_undecided(platform_, changed, regime_); }
 
  private:
+  [[nodiscard]] Verdict verdict(const Workload& changed) const { return verdict_of(platform_, changed, regime_); }
+
   const Platform& platform_;
   const Workload& workload_;
   Regime regime_;
@@ -113,7 +123,12 @@ Flip gap_flip(const Probe& probe, const Workload& workload, bool passing) {
   if (!passes_at(high)) {
     flip.meaning = "No gap passes: the capacity bound fails whatever the gap.";
     if (probe.with_gap(high) == Verdict::cannot_decide) {
-      flip.meaning = "A longer gap meets the rate bound, but the profile cannot decide the capacity bound.";
+      const double first = bisect(workload.gap_us, high,
+                                  [&](double gap_us) { return probe.with_gap(gap_us) == Verdict::cannot_decide; });
+      const std::string text = passing_gap_text(first, 2 * longest_gap_us, [](double) { return true; });
+      flip.meaning = fmt::format(
+          "A gap of at least {} microseconds meets the rate bound, but the profile cannot decide the capacity bound.{}",
+          text, probe.why(probe.gap_changed(std::strtod(text.c_str(), nullptr))));
     }
     return flip;
   }
@@ -147,6 +162,34 @@ std::optional<double> nearest_tile_flip(const Probe& probe, const Workload& work
   return static_cast<double>(other) * width;
 }
 
+/// " The profile cannot decide tiles of A to B bytes. Not known: ...": those from `first` on in the direction of
+/// `limit`; empty if the tile of `first` bytes is decided. All sizes are on the grid of the store width.
+std::string undecided_tiles(const Probe& probe, double first, double limit, double width) {
+  const auto undecided = [&](std::int64_t stores) {
+    return probe.with_bytes(static_cast<double>(stores) * width) == Verdict::cannot_decide;
+  };
+  std::int64_t last = std::llround(first / width);
+  const std::int64_t end = std::llround(limit / width);
+  if (!undecided(last)) {
+    return "";
+  }
+  std::int64_t beyond = last;
+  for (std::int64_t step = 1; beyond < end && undecided(beyond); step *= 2) {
+    last = beyond;
+    beyond = std::min(end, beyond + step);
+  }
+  if (undecided(beyond)) {
+    return fmt::format(" The profile cannot decide tiles of {:.0f} bytes or more.{}", first,
+                       probe.why(probe.bytes_changed(first)));
+  }
+  while (beyond - last > 1) {
+    const std::int64_t middle = last + (beyond - last) / 2;
+    (undecided(middle) ? last : beyond) = middle;
+  }
+  return fmt::format(" The profile cannot decide tiles of {:.0f} to {:.0f} bytes.{}", first,
+                     static_cast<double>(last) * width, probe.why(probe.bytes_changed(first)));
+}
+
 Flip bytes_flip(const Probe& probe, const Workload& workload, bool passing) {
   Flip flip{{}, "tile bytes", "bytes per producer", workload.bytes, std::nullopt, {}};
   flip.flips_at = nearest_tile_flip(probe, workload, passing);
@@ -159,15 +202,37 @@ Flip bytes_flip(const Probe& probe, const Workload& workload, bool passing) {
     flip.meaning =
         fmt::format("A tile of at most {:.0f} remote bytes passes if its gap stays as it is.", *flip.flips_at);
   }
+  const double width = store_width_bytes(workload.path);
+  if (!flip.flips_at && !passing) {
+    flip.meaning += undecided_tiles(probe, width, workload.bytes, width);
+  } else if (flip.flips_at) {
+    flip.meaning += undecided_tiles(probe, passing ? *flip.flips_at : *flip.flips_at + width,
+                                    passing ? largest_tile_bytes : workload.bytes, width);
+  }
   return flip;
 }
 
-/// A count at which passing changes, and the counts before it for which the profile has no answer.
+/// Counts from `low` to `high`, for none of which the profile has an answer.
+struct CountRange {
+  int low = 0;
+  int high = 0;
+};
+
+/// A count at which passing changes, and the counts up to it, and right behind it, for which the profile has no answer.
 struct CountFlip {
   std::optional<int> count;
-  std::optional<int> first_undecided;
-  std::optional<int> last_undecided;
+  std::vector<CountRange> undecided;
 };
+
+void add_count(std::vector<CountRange>& ranges, int count) {
+  if (!ranges.empty() && count == ranges.back().high + 1) {
+    ranges.back().high = count;
+  } else if (!ranges.empty() && count == ranges.back().low - 1) {
+    ranges.back().low = count;
+  } else {
+    ranges.push_back({count, count});
+  }
+}
 
 /// Searches below the current count if the test fails, above it if the test passes. It scans and does not bisect: Q(K)
 /// is interpolated between calibrated counts and need not be monotonic.
@@ -177,24 +242,31 @@ CountFlip nearest_count_flip(int current, int most, bool passing, VerdictAt&& ve
   const int step = passing ? 1 : -1;
   for (int count = current + step; count >= 1 && count <= most; count += step) {
     const Verdict verdict = verdict_at(count);
-    if (passes(verdict) != passing) {
-      flip.count = count;
-      return flip;
-    }
     if (verdict == Verdict::cannot_decide) {
-      flip.first_undecided = flip.first_undecided.value_or(count);
-      flip.last_undecided = count;
+      add_count(flip.undecided, count);
+    } else if (flip.count) {
+      break;
+    }
+    if (!flip.count && passes(verdict) != passing) {
+      flip.count = count;
+      if (verdict != Verdict::cannot_decide) {
+        break;
+      }
     }
   }
   return flip;
 }
 
-/// Text about counts that might pass if they had been calibrated.
-std::string undecided_counts(const CountFlip& flip) {
-  if (!flip.last_undecided) {
-    return "";
+/// Text about counts that might pass if they had been calibrated; `changed` is the workload with another count.
+template <typename Changed>
+std::string undecided_counts(const Probe& probe, const CountFlip& flip, Changed&& changed) {
+  std::string text;
+  for (const CountRange& range : flip.undecided) {
+    const std::string counts =
+        range.low == range.high ? fmt::format("{}", range.low) : fmt::format("{} to {}", range.low, range.high);
+    text += fmt::format(" The profile cannot decide {}.{}", counts, probe.why(changed(range.high)));
   }
-  return fmt::format(" The profile cannot decide {} to {}.", *flip.last_undecided, *flip.first_undecided);
+  return text;
 }
 
 int most_producers(const Platform& platform, const Workload& workload) {
@@ -211,15 +283,17 @@ Flip producers_flip(const Probe& probe, const Platform& platform, const Workload
   const CountFlip found =
       nearest_count_flip(workload.producers, most, passing, [&](int count) { return probe.with_producers(count); });
   if (!found.count) {
-    flip.meaning = passing ? fmt::format("Passes with all {} multiprocessors storing.", most)
-                           : "Not even one producer passes." + undecided_counts(found);
+    flip.meaning = passing
+                       ? fmt::format("Passes with all {} multiprocessors storing.", most)
+                       : "Not even one producer passes." +
+                             undecided_counts(probe, found, [&](int count) { return probe.producers_changed(count); });
     return flip;
   }
   flip.flips_at = *found.count;
   flip.meaning =
       passing ? fmt::format("A count of {} {}.", *found.count, fails_or_unknown(probe.with_producers(*found.count)))
               : fmt::format("At most {} CTAs that store remote tiles pass.", *found.count);
-  flip.meaning += undecided_counts(found);
+  flip.meaning += undecided_counts(probe, found, [&](int count) { return probe.producers_changed(count); });
   return flip;
 }
 
@@ -229,8 +303,10 @@ Flip coincident_flip(const Probe& probe, const Workload& workload, bool passing)
   const CountFlip found =
       nearest_count_flip(current, workload.producers, passing, [&](int count) { return probe.with_coincident(count); });
   if (!found.count) {
-    flip.meaning = passing ? fmt::format("Passes even when all {} producers coincide.", workload.producers)
-                           : "Staggering alone does not pass." + undecided_counts(found);
+    flip.meaning = passing
+                       ? fmt::format("Passes even when all {} producers coincide.", workload.producers)
+                       : "Staggering alone does not pass." +
+                             undecided_counts(probe, found, [&](int count) { return probe.coincident_changed(count); });
     return flip;
   }
   flip.flips_at = *found.count;
@@ -238,7 +314,7 @@ Flip coincident_flip(const Probe& probe, const Workload& workload, bool passing)
       passing ? fmt::format("{} that reach their tile boundary together: {}.", *found.count,
                             fails_or_unknown(probe.with_coincident(*found.count)))
               : fmt::format("Passes if at most {} reach their tile boundary together: stagger them.", *found.count);
-  flip.meaning += undecided_counts(found);
+  flip.meaning += undecided_counts(probe, found, [&](int count) { return probe.coincident_changed(count); });
   return flip;
 }
 

@@ -36,7 +36,8 @@ Json regime_json(const RegimeAudit& regime) {
           {"period_us", regime.period_us},
           {"stall_share", regime.stall_share},
           {"completion_coupled_period_us", regime.completion_coupled_period_us},
-          {"reasons", regime.reasons}};
+          {"reasons", regime.reasons},
+          {"measurement", regime.measurement.empty() ? Json(nullptr) : Json(regime.measurement)}};
 }
 
 }  // namespace

@@ -85,6 +85,9 @@ void print_reasons(std::ostream& out, const RegimeAudit& regime) {
   for (const std::string& reason : regime.reasons) {
     out << "  not known for " << words_of(regime.regime) << " producers: " << reason << '\n';
   }
+  if (!regime.measurement.empty()) {
+    out << "  what would decide it: " << regime.measurement << '\n';
+  }
 }
 
 /// "gap (now 104.00 microseconds)".
