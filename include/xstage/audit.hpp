@@ -63,8 +63,8 @@ struct Audit {
   model::OperatingPoint all_producers;  ///< at K: decides the rate bound
   model::OperatingPoint coincident;     ///< at K_act: decides the capacity bound
   RegimeAudit aligned;
-  RegimeAudit phase_shifted;  ///< of free-running producers; its capacity margin is infinite: a smooth flow is bound by
-                              ///< the rate only
+  RegimeAudit free_running;  ///< of free-running producers; its capacity margin is infinite: a smooth flow is bound by
+                             ///< the rate only
   std::vector<Flip> flips;
 };
 

@@ -57,8 +57,8 @@ Audit audit(const Platform& platform, const Workload& workload) {
   result.all_producers = points.all.point;
   result.coincident = points.coincident.point;
   result.aligned = audit_regime(points, workload.gap_us, Regime::aligned);
-  result.phase_shifted = audit_regime(points, workload.gap_us, Regime::free_running);
-  for (RegimeAudit* regime : {&result.phase_shifted, &result.aligned}) {
+  result.free_running = audit_regime(points, workload.gap_us, Regime::free_running);
+  for (RegimeAudit* regime : {&result.free_running, &result.aligned}) {
     if (regime->verdict == Verdict::cannot_decide) {
       regime->measurement = deciding_measurement(workload, regime->regime);
     }

@@ -89,7 +89,8 @@ void require_one_source(const CLI::App& verb, const AuditOptions& options) {
 }
 
 void add_workload_options(CLI::App& verb, const std::shared_ptr<AuditOptions>& options) {
-  verb.add_option("workload", options->workload_file, "workload file (JSON)");
+  verb.add_option("workload", options->workload_file,
+                  "workload file, or what audit --json printed (JSON); - is the standard input");
   verb.add_option("--producers", options->workload.producers, "K: CTAs that store remote tiles");
   verb.add_option_function<std::string>(
       "--bytes", [options](const std::string& text) { options->workload.bytes = parse_bytes("--bytes", text); },

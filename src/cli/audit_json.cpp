@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdint>
 
 #include "audit/regime_audit.hpp"
 #include "cli/audit_report.hpp"
@@ -14,7 +15,7 @@ Json workload_json(const Workload& workload) {
       {"path", name_of(workload.path)},
       {"producers", workload.producers},
       {"coincident_producers", workload.coincident_producers == 0 ? workload.producers : workload.coincident_producers},
-      {"bytes_per_producer", workload.bytes},
+      {"bytes_per_producer", static_cast<std::int64_t>(workload.bytes)},
       {"gap_us", workload.gap_us},
       {"staging_slots", workload.staging_slots}};
 }
@@ -61,7 +62,7 @@ Json audit_json(const Platform& platform, const Audit& audit) {
           {"workload", workload_json(workload)},
           {"operating_point", numbers_at(workload.producers)},
           {"coincident_operating_point", numbers_at(coincident_producers(workload))},
-          {"free_running", regime_json(audit.phase_shifted)},
+          {"free_running", regime_json(audit.free_running)},
           {"aligned", regime_json(audit.aligned)},
           {"flips", flips}};
 }

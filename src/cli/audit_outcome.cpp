@@ -52,7 +52,7 @@ std::string_view words_of(Outcome outcome) {
 }
 
 Outcome outcome_of(const Audit& audit, std::string_view regime, double max_stall) {
-  const Outcome free_running = outcome_of_regime(audit, audit.phase_shifted, max_stall);
+  const Outcome free_running = outcome_of_regime(audit, audit.free_running, max_stall);
   const Outcome aligned = outcome_of_regime(audit, audit.aligned, max_stall);
   if (regime == "aligned") {
     return aligned;

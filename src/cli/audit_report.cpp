@@ -56,7 +56,7 @@ std::string bound_text(double margin_value, const std::string& margin_text) {
 }
 
 void print_regimes(std::ostream& out, const Audit& audit) {
-  const RegimeAudit& free_running = audit.phase_shifted;
+  const RegimeAudit& free_running = audit.free_running;
   const RegimeAudit& aligned = audit.aligned;
   Table table({"", "free-running", "aligned"});
   table.left_align(1);
@@ -138,9 +138,9 @@ void print_audit(std::ostream& out, const Platform& platform, const Audit& audit
       .print(out);
   out << '\n';
   print_regimes(out, audit);
-  print_reasons(out, audit.phase_shifted);
+  print_reasons(out, audit.free_running);
   print_reasons(out, audit.aligned);
-  print_flips(out, audit, audit.phase_shifted, "free-running");
+  print_flips(out, audit, audit.free_running, "free-running");
   print_flips(out, audit, audit.aligned, "aligned");
   print_notes(out, audit);
 }

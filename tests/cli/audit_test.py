@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import subprocess
 
 import tool
 from tool import ToolTest, run
@@ -95,6 +96,49 @@ class ExitCodes(ToolTest):
 
     def test_help_names_the_code(self):
         self.assertIn("5 audit", run("--help").stdout)
+
+
+class Undecided(ToolTest):
+    RANGE = r"The profile cannot decide (\d+)(?: to (\d+))?\. Not known: (.+?)\. Measure it: xstage (measure .+?)(?= The profile|$)"
+
+    def test_ranges_have_both_ends_a_reason_and_a_measurement(self):
+        options = {"--producers": 132, "--bytes": 98304, "--gap": 100, "--regime": "aligned"}
+        shown = audit(options).stdout
+        ranges = re.findall(r"coincident producers.*", shown)
+        found = re.findall(self.RANGE, ranges[0])
+        self.assertTrue(found, shown)
+        for low, high, reason, command in found:
+            self.assertIn("Q(", reason)
+            for count in {low, high or low}:
+                self.assert_code(audit({**options, "--coincident": count}), 5)
+            self.assertIn(f"--producers {high or low} --bytes 98304 --gap-us 100 --path store16 --regime aligned", command)
+
+    def test_the_measurement_runs(self):
+        document = self.json_of(audit({"--producers": 16, "--bytes": "96KiB", "--gap": 100}, "--json"), 5)
+        self.assertIsNone(document["free_running"]["measurement"])
+        command = document["aligned"]["measurement"].split()
+        self.assertEqual(command[:2], ["xstage", "measure"])
+        self.assert_code(run(*("simulated:h200x2" if word == "NODE" else word for word in command[1:])), 0)
+
+
+class FedBack(ToolTest):
+    def test_json_is_a_workload(self):
+        for options in ({"--producers": 132, "--bytes": "32KiB", "--gap": "5.5", "--staging-slots": "2.5"},
+                        {"--producers": 100, "--bytes": 20000, "--gap": "0.1", "--coincident": 40, "--path": "bulk"}):
+            first = audit(options, "--json")
+            self.assertIn(first.returncode, (0, 1, 5), first.stderr)
+            again = run("audit", "--platform", PROFILE, self.write("out.json", first.stdout), "--json")
+            self.assertEqual((again.returncode, again.stdout), (first.returncode, first.stdout), again.stderr)
+            with open(self.path("out.json"), encoding="utf-8") as file:
+                piped = subprocess.run([tool.TOOL, "audit", "--platform", PROFILE, "-", "--json"], stdin=file,
+                                       capture_output=True, text=True, check=False)
+            self.assertEqual((piped.returncode, piped.stdout), (first.returncode, first.stdout), piped.stderr)
+
+    def test_a_damaged_one_names_the_place(self):
+        document = json.loads(audit({"--producers": 1, "--bytes": 32, "--gap": 1}, "--json").stdout)
+        document["workload"]["gap_us"] = -1
+        self.assert_fails(run("audit", "--platform", PROFILE, self.write("w.json", json.dumps(document))), 3,
+                          "workload", "gap_us", "-1")
 
 
 class Tolerance(ToolTest):

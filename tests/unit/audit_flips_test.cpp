@@ -21,7 +21,7 @@ const Flip& flip_of(const Audit& audit, Regime regime, const std::string& knob) 
 }
 
 const RegimeAudit& regime_of(const Audit& audit, Regime regime) {
-  return regime == Regime::aligned ? audit.aligned : audit.phase_shifted;
+  return regime == Regime::aligned ? audit.aligned : audit.free_running;
 }
 
 Verdict verdict_with(Workload workload, Regime regime, const std::string& knob, double value) {
@@ -77,7 +77,7 @@ TEST(AuditFlips, StaggeringDoesNotHelpAgainstTheRate) {
   EXPECT_FALSE(flip_of(result, Regime::aligned, "coincident producers").flips_at);
 }
 
-TEST(AuditFlips, StaggeringIsNoKnobOfPhaseShiftedProducers) {
+TEST(AuditFlips, StaggeringIsNoKnobOfFreeRunningProducers) {
   const Audit result = audit(round_platform(), round_workload(20));
   EXPECT_THROW(static_cast<void>(flip_of(result, Regime::free_running, "coincident producers")), std::runtime_error);
 }

@@ -14,12 +14,12 @@ namespace {
 
 constexpr double tolerance = 1e-9;
 
-TEST(AuditVerdict, LongGapPassesPhaseShiftedButNotAlignedBeyondTheCapacity) {
+TEST(AuditVerdict, LongGapPassesFreeRunningButNotAlignedBeyondTheCapacity) {
   const Audit result = audit(round_platform(), round_workload(20));
-  EXPECT_EQ(result.phase_shifted.verdict, Verdict::piggyback);
-  EXPECT_NEAR(result.phase_shifted.test.rate_margin_us, 20 - 9.74, tolerance);
-  EXPECT_NEAR(result.phase_shifted.issue_us, 0.5, tolerance);
-  EXPECT_EQ(result.phase_shifted.stall_share, 0);
+  EXPECT_EQ(result.free_running.verdict, Verdict::piggyback);
+  EXPECT_NEAR(result.free_running.test.rate_margin_us, 20 - 9.74, tolerance);
+  EXPECT_NEAR(result.free_running.issue_us, 0.5, tolerance);
+  EXPECT_EQ(result.free_running.stall_share, 0);
   EXPECT_EQ(result.aligned.verdict, Verdict::reshape);
   EXPECT_NEAR(result.aligned.test.capacity_margin_bytes, 3e6 - 3.896e6, tolerance);
   EXPECT_NEAR(result.aligned.issue_us, 2.74, tolerance);
@@ -32,9 +32,9 @@ TEST(AuditVerdict, LongGapPassesPhaseShiftedButNotAlignedBeyondTheCapacity) {
 TEST(AuditVerdict, ShortGapPaysTheRateFirstAndTheCapacityOnlyForTheRest) {
   // G = 8: the rate costs 9.74 - 8 = 1.74, the capacity 2.24 in all, so 0.5 on top of the rate's.
   const Audit result = audit(round_platform(), round_workload(8));
-  EXPECT_EQ(result.phase_shifted.verdict, Verdict::reshape);
-  EXPECT_NEAR(result.phase_shifted.rate_price_us, 1.74, tolerance);
-  EXPECT_NEAR(result.phase_shifted.period_us, 10.24, tolerance);
+  EXPECT_EQ(result.free_running.verdict, Verdict::reshape);
+  EXPECT_NEAR(result.free_running.rate_price_us, 1.74, tolerance);
+  EXPECT_NEAR(result.free_running.period_us, 10.24, tolerance);
   EXPECT_NEAR(result.aligned.rate_price_us, 1.74, tolerance);
   EXPECT_NEAR(result.aligned.capacity_price_us, 0.5, tolerance);
   // G = 1: the rate costs 8.74, more than the capacity alone.
@@ -52,7 +52,7 @@ TEST(AuditVerdict, AlignedPricesAddUpToTheModelsSteadyState) {
       const model::OperatingPoint& point = result.all_producers;
       EXPECT_NEAR(result.aligned.issue_us, model::aligned::issue_us(point, gap_us), tolerance)
           << gap_us << ' ' << bytes;
-      EXPECT_NEAR(result.phase_shifted.issue_us, model::free_running::issue_us(point, gap_us), tolerance);
+      EXPECT_NEAR(result.free_running.issue_us, model::free_running::issue_us(point, gap_us), tolerance);
       EXPECT_EQ(result.aligned.verdict == Verdict::piggyback, result.aligned.issue_us <= point.issue_floor_us + 1e-12);
     }
   }
@@ -68,10 +68,10 @@ TEST(AuditVerdict, StaggeredProducersMeetTheCapacityBoundWithTheirOwnVolumeOnly)
   EXPECT_NEAR(result.aligned.capacity_price_us, (2.56e6 - 2.0e6) / 4e5 - 0.5, tolerance);
 }
 
-TEST(AuditVerdict, PhaseShiftedProducersAreNotBoundByTheCapacity) {
+TEST(AuditVerdict, FreeRunningProducersAreNotBoundByTheCapacity) {
   const Audit result = audit(round_platform(), round_workload(20));
-  EXPECT_TRUE(std::isinf(result.phase_shifted.test.capacity_margin_bytes));
-  EXPECT_EQ(result.phase_shifted.capacity_price_us, 0);
+  EXPECT_TRUE(std::isinf(result.free_running.test.capacity_margin_bytes));
+  EXPECT_EQ(result.free_running.capacity_price_us, 0);
 }
 
 TEST(AuditVerdict, ProducersSlowerThanTheFabricHaveNoCapacityBound) {
@@ -88,7 +88,7 @@ TEST(AuditVerdict, UnknownCapacityDecidesOnlyWhatTheRateDecides) {
   Platform platform = round_platform();
   platform.paths[0].capacity = {{128, unknown("no knee"), not_measured, not_measured}};
   const Audit passing_rate = audit(platform, round_workload(20));
-  EXPECT_EQ(passing_rate.phase_shifted.verdict, Verdict::piggyback);
+  EXPECT_EQ(passing_rate.free_running.verdict, Verdict::piggyback);
   EXPECT_EQ(passing_rate.aligned.verdict, Verdict::cannot_decide);
   ASSERT_FALSE(passing_rate.aligned.reasons.empty());
   EXPECT_NE(passing_rate.aligned.reasons[0].find("no knee"), std::string::npos);
@@ -116,10 +116,10 @@ TEST(AuditVerdict, UnknownDrainRateDecidesNothing) {
   platform.paths[0].drain_gb_per_s = unknown("too few drain-bound points");
   const Audit result = audit(platform, round_workload(20));
   EXPECT_EQ(result.aligned.verdict, Verdict::cannot_decide);
-  EXPECT_EQ(result.phase_shifted.verdict, Verdict::cannot_decide);
-  ASSERT_FALSE(result.phase_shifted.reasons.empty());
-  EXPECT_NE(result.phase_shifted.reasons[0].find("too few drain-bound points"), std::string::npos);
-  EXPECT_FALSE(result.phase_shifted.test.rate_holds());
+  EXPECT_EQ(result.free_running.verdict, Verdict::cannot_decide);
+  ASSERT_FALSE(result.free_running.reasons.empty());
+  EXPECT_NE(result.free_running.reasons[0].find("too few drain-bound points"), std::string::npos);
+  EXPECT_FALSE(result.free_running.test.rate_holds());
   EXPECT_TRUE(result.flips.empty());
 }
 

@@ -103,7 +103,7 @@ void add_verdict(AttentionSpans& fused, StorePath path, const PredictionBasis& b
     return;
   }
   const Audit found = audit(basis.platform, workload_of(*fused.wave, path));
-  fused.verdict = {found.phase_shifted.verdict, found.aligned.verdict, stall_us(found.phase_shifted),
+  fused.verdict = {found.free_running.verdict, found.aligned.verdict, stall_us(found.free_running),
                    stall_us(found.aligned)};
 }
 
@@ -135,7 +135,7 @@ std::string comparison_text(const AttentionSpans& spans, const std::optional<Att
     text += wave_text(*spans.wave, prediction);
   }
   if (spans.verdict) {
-    text += fmt::format("; {} (phase-shifted), {} (aligned)", xstage::name_of(spans.verdict->phase_shifted),
+    text += fmt::format("; {} (free-running), {} (aligned)", xstage::name_of(spans.verdict->free_running),
                         xstage::name_of(spans.verdict->aligned));
   }
   return text;
@@ -158,9 +158,8 @@ Json spans_json(const AttentionSpans& spans, const std::optional<AttentionPredic
     json["predicted"] = predicted_json(*prediction);
   }
   if (spans.verdict) {
-    json["audit"] = {
-        {"phase_shifted", regime_json(spans.verdict->phase_shifted, spans.verdict->phase_shifted_stall_us)},
-        {"aligned", regime_json(spans.verdict->aligned, spans.verdict->aligned_stall_us)}};
+    json["audit"] = {{"free_running", regime_json(spans.verdict->free_running, spans.verdict->free_running_stall_us)},
+                     {"aligned", regime_json(spans.verdict->aligned, spans.verdict->aligned_stall_us)}};
   }
   return json;
 }

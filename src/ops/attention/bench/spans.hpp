@@ -24,9 +24,9 @@ struct PeerWave {
 
 /// The design test, of the measured wave.
 struct PeerWaveVerdict {
-  Verdict phase_shifted = Verdict::cannot_decide;
+  Verdict free_running = Verdict::cannot_decide;
   Verdict aligned = Verdict::cannot_decide;
-  double phase_shifted_stall_us = 0;  // a tile; NaN: not known
+  double free_running_stall_us = 0;  // a tile; NaN: not known
   double aligned_stall_us = 0;
 };
 

@@ -58,9 +58,9 @@ TEST(BenchAttentionSpanComparison, LongMainLoopsPassTheDesignTest) {
   spans.wave->coincident_producers = 32;  // 1,024,000 bytes, 200,000 of which drain while they are issued
   add_verdict(spans, StorePath::bulk, round_basis());
   ASSERT_TRUE(spans.verdict);
-  EXPECT_EQ(spans.verdict->phase_shifted, Verdict::piggyback);
+  EXPECT_EQ(spans.verdict->free_running, Verdict::piggyback);
   EXPECT_EQ(spans.verdict->aligned, Verdict::piggyback);
-  EXPECT_EQ(spans.verdict->phase_shifted_stall_us, 0);
+  EXPECT_EQ(spans.verdict->free_running_stall_us, 0);
 }
 
 /// V / R - G - T_iss0 = 10.24 - 4 - 0.5.
@@ -68,8 +68,8 @@ TEST(BenchAttentionSpanComparison, ShortMainLoopsDoNot) {
   AttentionSpans spans = with_wave(4);
   add_verdict(spans, StorePath::bulk, round_basis());
   ASSERT_TRUE(spans.verdict);
-  EXPECT_EQ(spans.verdict->phase_shifted, Verdict::reshape);
-  EXPECT_NEAR(spans.verdict->phase_shifted_stall_us, 5.74, 1e-9);
+  EXPECT_EQ(spans.verdict->free_running, Verdict::reshape);
+  EXPECT_NEAR(spans.verdict->free_running_stall_us, 5.74, 1e-9);
   EXPECT_EQ(spans.verdict->aligned, Verdict::reshape);
 }
 
@@ -125,7 +125,7 @@ TEST(BenchAttentionSpanComparison, RowHasThemBesideThePrediction) {
   EXPECT_EQ(
       beside.at("predicted"),
       Json({{"wave_bytes", 4e6}, {"main_loop_us", 299.0}, {"drain_us", 10.0}, {"stall_us", 0.0}, {"tail_us", 2.0}}));
-  EXPECT_EQ(beside.at("audit").at("phase_shifted"), Json({{"verdict", "piggyback"}, {"stall_us", 0.5}}));
+  EXPECT_EQ(beside.at("audit").at("free_running"), Json({{"verdict", "piggyback"}, {"stall_us", 0.5}}));
   EXPECT_EQ(beside.at("audit").at("aligned"), Json({{"verdict", "cannot decide"}, {"stall_us", nullptr}}));
 }
 
@@ -150,7 +150,7 @@ TEST(BenchAttentionSpanComparison, OneLineComparesThemWithThePrediction) {
             "main loop 30.00 us (p95 32.00), predicted 29.00; staging for peers 1.50 us (p95 3.00), predicted stall "
             "0.00; storing for peers 11.00 us (p95 14.00), 1.010 of local twin, own 2.00 us (p95 3.00); tail 0.00 us, "
             "predicted 1.00; V 4.50 MB, predicted 4.40; 96 CTAs store, 40 at once; G 30.00 us; piggyback "
-            "(phase-shifted), reshape (aligned)");
+            "(free-running), reshape (aligned)");
   AttentionSpans causal;
   causal.stage_all = SpanTimes{1, 1, 1};
   causal.store_all = SpanTimes{2, 2, 2};
