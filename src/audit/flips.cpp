@@ -92,7 +92,7 @@ std::string passing_gap_text(double gap_us, double most_us, Passes&& passes_at) 
   for (int places = 2; places <= most_places; ++places, unit /= 10) {
     const double steps = std::ceil(gap_us / unit);
     for (const double up : {0.0, 1.0}) {
-      const std::string text = fmt::format("{:.{}f}", (steps + up) * unit, places);
+      std::string text = fmt::format("{:.{}f}", (steps + up) * unit, places);
       const double read_back = std::strtod(text.c_str(), nullptr);
       if (read_back >= gap_us && read_back <= most_us && passes_at(read_back)) {
         return text;

@@ -32,18 +32,6 @@ std::string range_rule(std::string_view kind, auto minimum, auto maximum, auto u
                               : fmt::format("must be {} from {} to {}", kind, minimum, maximum);
 }
 
-/// C0, DEL and, as UTF-8 writes them, C1: U+009B begins an escape sequence as ESC [ does.
-bool has_control_character(std::string_view text) {
-  for (std::size_t index = 0; index < text.size(); ++index) {
-    const auto byte = static_cast<unsigned char>(text[index]);
-    const auto next = static_cast<unsigned char>(index + 1 < text.size() ? text[index + 1] : '\0');
-    if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next <= 0x9f)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 /// Integers beyond 64 bits are refused, never wrapped; 3.0 is not an integer.
 std::optional<std::int64_t> as_int64(const json& value) {
   if (value.is_number_unsigned()) {
@@ -57,6 +45,17 @@ std::optional<std::int64_t> as_int64(const json& value) {
 }
 
 }  // namespace
+
+bool has_control_character(std::string_view text) {
+  for (std::size_t index = 0; index < text.size(); ++index) {
+    const auto byte = static_cast<unsigned char>(text[index]);
+    const auto next = static_cast<unsigned char>(index + 1 < text.size() ? text[index + 1] : '\0');
+    if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next <= 0x9f)) {
+      return true;
+    }
+  }
+  return false;
+}
 
 json parse_json(std::string_view text, std::string_view origin) {
   validate_json(text, origin);

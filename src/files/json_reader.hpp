@@ -33,6 +33,9 @@ inline constexpr std::size_t max_json_values = 1'000'000;
 /// max_json_values values.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view origin);
 
+/// C0, DEL and, as UTF-8 writes them, C1: U+009B begins an escape sequence as ESC [ does.
+[[nodiscard]] bool has_control_character(std::string_view text);
+
 /// A value and its place in a document. Refers to the document and to its origin, which must outlive it.
 class JsonValue {
  public:

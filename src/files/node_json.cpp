@@ -55,10 +55,7 @@ void check_device(const Device& device) {
 
 }  // namespace
 
-bool is_one_line(std::string_view text) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  return std::none_of(text.begin(), text.end(), is_control) && is_utf8(text);
-}
+bool is_one_line(std::string_view text) { return !has_control_character(text) && is_utf8(text); }
 
 ordered_json number_or_null(double number) {
   if (std::isinf(number)) {

@@ -141,6 +141,20 @@ class FedBack(ToolTest):
                           "workload", "gap_us", "-1")
 
 
+class Names(ToolTest):
+    def test_control_characters_in_profiles_and_samples_are_refused(self):
+        with open(PROFILE, encoding="utf-8") as file:
+            profile = json.load(file)
+        with open(os.path.join(ROOT, "profiles", "h200x2-samples.csv"), encoding="utf-8") as file:
+            samples = file.read()
+        for character in ("\x1b", "\x7f", "\u009b"):
+            profile["node"]["name"] = f"a{character}2J"
+            file = self.write("p.json", json.dumps(profile))
+            self.assert_fails(audit(Report.OPTIONS, platform=file), 3, "name", "control characters")
+            file = self.write("s.csv", re.sub(r"(?m)^# name: .*$", f"# name: a{character}2J", samples))
+            self.assert_fails(run("fit", file, "-o", "-"), 3, "name", "control characters")
+
+
 class Tolerance(ToolTest):
     def test_the_shipped_attention_tile_passes_with_five_percent(self):
         words = ("audit", "--platform", PROFILE, os.path.join(WORKLOADS, "attention-tile-h200.json"))
