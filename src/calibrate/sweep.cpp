@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -25,9 +26,11 @@ constexpr double bytes_per_us_per_gb_per_s = 1000;
 /// R from a description such as "18 NVLink, 26.56 GB/s each"; the default where the links are described otherwise.
 double expected_drain(const std::string& links) {
   int count = 0;
-  double each = 0;
+  char digits[16] = "";  // not "%lf", which would take hexadecimal digits and "inf"
   int end = 0;
-  const bool understood = std::sscanf(links.c_str(), "%d NVLink, %lf GB/s each%n", &count, &each, &end) == 2 && end > 0;
+  const bool understood =
+      std::sscanf(links.c_str(), "%d NVLink, %15[0-9.] GB/s each%n", &count, digits, &end) == 2 && end > 0;
+  const double each = std::strtod(digits, nullptr);
   return understood && count > 0 && each > 0 ? drained_share_of_link_rate * count * each : expected_drain_gb_per_s;
 }
 

@@ -130,6 +130,8 @@ TEST(CalibrationSweep, PlacesGapsByTheDescribedLinks) {
   const double of_18_links = longest_gap(calibration_sweep(node, false));
   node.links = "9 NVLink, 26.56 GB/s each";
   EXPECT_NEAR(longest_gap(calibration_sweep(node, false)), 2 * of_18_links, 1e-6 * of_18_links);
+  node.links = "0x12 NVLink, 0x1A GB/s each";  // numbers are decimal
+  EXPECT_NEAR(longest_gap(calibration_sweep(node, false)), of_18_links, 0.01 * of_18_links);
   node.links = "something else";
   EXPECT_NEAR(longest_gap(calibration_sweep(node, false)), of_18_links, 0.01 * of_18_links);
 }

@@ -25,6 +25,19 @@ TEST(CliBytes, TakesPlainNumbersAndBinarySuffixes) {
   EXPECT_EQ(parse_bytes("--bytes", "010"), 10);
 }
 
+TEST(CliShare, IsAPercentageOrAFraction) {
+  EXPECT_EQ(parse_share("--max-stall", "5%"), 0.05);
+  EXPECT_EQ(parse_share("--max-stall", "0.05"), 0.05);
+  EXPECT_EQ(parse_share("--max-error", "0"), 0);
+  EXPECT_EQ(parse_share("--max-error", "250%"), 2.5);
+}
+
+TEST(CliShare, RefusesWhatIsNone) {
+  for (const char* text : {"", "%", "-1%", "-0.5", "5 %", "5%%", "nan", "inf", "0x1", "five"}) {
+    EXPECT_THROW(static_cast<void>(parse_share("--max-stall", text)), UsageError) << text;
+  }
+}
+
 class CliBadBytes : public testing::TestWithParam<const char*> {};
 
 TEST_P(CliBadBytes, IsAUsageErrorThatNamesOptionValueAndRule) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "unit/calibrate_synthetic.hpp"
 
 namespace xstage::calibrate {
@@ -109,6 +111,16 @@ TEST(FitDrain, NeedsRowsWithoutAGap) {
   }
   EXPECT_THAT(fit_drain_of(file).drain_gb_per_s.reason,
               testing::HasSubstr("no free-running periodic rows without a gap"));
+}
+
+TEST(FitDrain, OneValueHasNoInterval) {
+  const Estimate one = median_estimate({372.5});
+  ASSERT_TRUE(one.value);
+  EXPECT_EQ(*one.value, 372.5);
+  EXPECT_TRUE(std::isnan(one.low) && std::isnan(one.high)) << one.low << " to " << one.high;
+  const Estimate two = median_estimate({372, 373});
+  EXPECT_LE(two.low, *two.value);
+  EXPECT_GE(two.high, *two.value);
 }
 
 // First measurement on two H200: 372 to 373 GB/s over one common window at K = 132, 357 at K = 16; about 50 GB/s a
