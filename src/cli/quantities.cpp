@@ -136,7 +136,7 @@ std::string margin(double value, int decimals) {
   }
   constexpr int most_decimals = 9;
   for (int more = decimals; more <= most_decimals; ++more) {
-    const std::string text = fmt::format("{:+.{}f}", value, more);
+    std::string text = fmt::format("{:+.{}f}", value, more);
     if (text.find_first_of("123456789") != std::string::npos) {
       return text;
     }
