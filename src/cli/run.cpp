@@ -94,7 +94,8 @@ void check_options(const CLI::App& tool, int argument_count, const char* const* 
       continue;
     }
     const std::string name(argument.substr(0, argument.find('=')));
-    if (app->get_option_no_throw(name) != nullptr) {
+    // A verb that allows extras is not in this build: it takes whatever is asked of it, and says so.
+    if (app->get_option_no_throw(name) != nullptr || app->get_allow_extras()) {
       continue;
     }
     std::vector<std::string> known;

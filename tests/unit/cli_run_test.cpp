@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/exit_code.hpp"
 #include "unit/audit_platform.hpp"
 #include "xstage/files.hpp"
 
@@ -125,7 +126,7 @@ TEST_F(CliRun, AuditThatCannotDecideIsNotAPass) {
   platform.paths[0].capacity = {{128, unknown("no knee"), not_measured, not_measured}};
   write_text(profile, format_platform(platform));
   const Outcome outcome = run_tool(with(audit_words("20"), {"--regime", "aligned"}));
-  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::cannot_decide));
   EXPECT_NE(outcome.out.find("cannot decide"), std::string::npos);
   EXPECT_NE(outcome.out.find("no knee"), std::string::npos);
 }
