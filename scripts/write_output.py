@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-from write_tables import documents
+from write_tables import documents, settle
 
 # name: (arguments, patterns). A line is shown if a pattern matches its beginning; each pattern has to match a line.
 EXAMPLES = {
@@ -87,14 +87,7 @@ def main(arguments, examples=None):
     except (OSError, ValueError) as error:
         print(f"write_output: {error}", file=sys.stderr)
         return 1
-    for document, text in stale.items():
-        name = document.relative_to(options.repository)
-        if options.check:
-            print(f"write_output: {name} is not what the tool prints; run scripts/write_output.py TOOL", file=sys.stderr)
-        else:
-            document.write_text(text, encoding="utf-8")
-            print(f"write_output: wrote {name}")
-    return 1 if stale and options.check else 0
+    return settle("write_output", stale, options, "is not what the tool prints; run scripts/write_output.py TOOL")
 
 
 if __name__ == "__main__":

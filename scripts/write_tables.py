@@ -63,6 +63,18 @@ def stale_documents(repository, tables):
     return stale
 
 
+def settle(script, stale, options, complaint):
+    """`stale`: document -> its new text. Writes these documents, or with --check says that they are stale. The exit code."""
+    for document, text in stale.items():
+        name = document.relative_to(options.repository)
+        if options.check:
+            print(f"{script}: {name} {complaint}", file=sys.stderr)
+        else:
+            document.write_text(text, encoding="utf-8")
+            print(f"{script}: wrote {name}")
+    return 1 if stale and options.check else 0
+
+
 def main(arguments, tables=None):
     parser = argparse.ArgumentParser(description="Write the measured tables of the documents from the result files.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a document would change")
@@ -73,14 +85,7 @@ def main(arguments, tables=None):
     except ValueError as error:
         print(f"write_tables: {error}", file=sys.stderr)
         return 1
-    for document, text in stale.items():
-        name = document.relative_to(options.repository)
-        if options.check:
-            print(f"write_tables: {name} is not what the results say; run scripts/write_tables.py", file=sys.stderr)
-        else:
-            document.write_text(text, encoding="utf-8")
-            print(f"write_tables: wrote {name}")
-    return 1 if stale and options.check else 0
+    return settle("write_tables", stale, options, "is not what the results say; run scripts/write_tables.py")
 
 
 if __name__ == "__main__":

@@ -143,10 +143,10 @@ void add_choices(CLI::App& verb, const std::shared_ptr<CalibrateOptions>& option
   };
   add(
       "--producers", [choice](const std::string& text) { choice->producers = parse_counts("--producers", text); },
-      "counts of CTAs, with commas between them (48,64)");
+      "counts of CTAs, a list or a range (48,64 or 8:132:4)");
   add(
       "--bytes", [choice](const std::string& text) { choice->bytes = parse_byte_list("--bytes", text); },
-      "bytes of one producer's burst (16KiB,32KiB)");
+      "bytes of one producer's burst, a list or a range (16KiB,32KiB or 16k:256k:x2)");
   add(
       "--gap-us,--gap", [choice](const std::string& text) { choice->gaps_us = parse_gap_list("--gap-us", text); },
       "gaps of held-out bursts in microseconds, values or FIRST:LAST:STEP (0,10:40:5)");

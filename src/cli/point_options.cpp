@@ -16,7 +16,7 @@ namespace {
 constexpr int most_count = 1000000;
 constexpr std::size_t most_values = 1000;
 
-/// Calls `add` with each part of the list.
+/// Calls `add` with each name of the list.
 template <typename Add>
 void for_each_part(std::string_view option, std::string_view list, Add add) {
   std::string_view rest = list;
@@ -45,6 +45,19 @@ void add_new(std::string_view option, std::string_view text, const Value& value,
   values.push_back(value);
 }
 
+/// The numbers of a list, which a sweep takes once each.
+template <typename Value>
+std::vector<Value> distinct(std::string_view option, std::string_view text, const std::vector<Value>& listed) {
+  if (listed.size() > most_values) {
+    reject(option, text, "names more than 1000 values");
+  }
+  std::vector<Value> values;
+  for (const Value value : listed) {
+    add_new(option, text, value, values);
+  }
+  return values;
+}
+
 }  // namespace
 
 int parse_count(std::string_view option, std::string_view text, int least) {
@@ -67,31 +80,16 @@ Regime parse_regime(std::string_view option, std::string_view text) {
 }
 
 std::vector<int> parse_counts(std::string_view option, std::string_view text) {
-  std::vector<int> values;
-  for_each_part(option, text,
-                [&](std::string_view part) { add_new(option, part, parse_count(option, part, 1), values); });
-  return values;
+  return distinct(option, text, parse_producers(option, text));
 }
 
 std::vector<std::int64_t> parse_byte_list(std::string_view option, std::string_view text) {
-  std::vector<std::int64_t> values;
-  for_each_part(option, text, [&](std::string_view part) {
-    add_new(option, part, static_cast<std::int64_t>(parse_bytes(option, part)), values);
-  });
-  return values;
+  const std::vector<double> sizes = distinct(option, text, parse_byte_sizes(option, text));
+  return {sizes.begin(), sizes.end()};
 }
 
 std::vector<double> parse_gap_list(std::string_view option, std::string_view text) {
-  std::vector<double> values;
-  for_each_part(option, text, [&](std::string_view part) {
-    for (const double gap_us : parse_gaps(option, part)) {
-      if (values.size() == most_values) {
-        reject(option, text, "names more than 1000 values");
-      }
-      add_new(option, part, gap_us, values);
-    }
-  });
-  return values;
+  return distinct(option, text, parse_gaps(option, text));
 }
 
 std::vector<StorePath> parse_paths(std::string_view text) {

@@ -18,10 +18,10 @@ namespace xstage::cli {
 /// "aligned" or "free-running"; the word of the samples files, "free_running", is understood too.
 [[nodiscard]] Regime parse_regime(std::string_view option, std::string_view text);
 
-/// Commas between at most 1000 values, each given once.
+/// At most 1000 values, each given once: numbers in the notation of cli/quantities.hpp (lists and ranges), names with
+/// commas between them. Sizes are whole bytes per producer, gaps microseconds.
 [[nodiscard]] std::vector<int> parse_counts(std::string_view option, std::string_view text);
 [[nodiscard]] std::vector<std::int64_t> parse_byte_list(std::string_view option, std::string_view text);
-/// Values or ranges FIRST:LAST:STEP.
 [[nodiscard]] std::vector<double> parse_gap_list(std::string_view option, std::string_view text);
 [[nodiscard]] std::vector<StorePath> parse_paths(std::string_view text);
 [[nodiscard]] std::vector<Regime> parse_regimes(std::string_view option, std::string_view text);

@@ -46,6 +46,9 @@ class ValueList {
 
  private:
   void add_item(std::string_view item) {
+    if (item.empty()) {
+      reject(option_, text_, "must be values with commas between them, none of them empty");
+    }
     const auto colons = std::count(item.begin(), item.end(), ':');
     if (colons == 0) {
       add(item, parse_(option_, item));

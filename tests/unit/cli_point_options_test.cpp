@@ -23,6 +23,9 @@ TEST(PointOptions, CountsAreDecimal) {
 TEST(PointOptions, ListsHaveCommas) {
   EXPECT_THAT(parse_counts("--producers", "64,48"), ElementsAre(64, 48));
   EXPECT_THAT(parse_byte_list("--bytes", "16KiB,100"), ElementsAre(16384, 100));
+  EXPECT_THAT(parse_counts("--producers", "8:24:8,132"), ElementsAre(8, 16, 24, 132));
+  EXPECT_THAT(parse_byte_list("--bytes", "16k:64k:x2"), ElementsAre(16384, 32768, 65536));
+  EXPECT_THROW(static_cast<void>(parse_byte_list("--bytes", "100.5")), UsageError);  // not 100
   EXPECT_THAT(parse_gap_list("--gap-us", "0,10:14:2,40"), ElementsAre(0, 10, 12, 14, 40));
   EXPECT_THAT(parse_paths("bulk,store4"), ElementsAre(StorePath::bulk, StorePath::store4));
   EXPECT_THAT(parse_regimes("--regime", "free-running,aligned"), ElementsAre(Regime::free_running, Regime::aligned));
