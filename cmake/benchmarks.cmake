@@ -17,6 +17,7 @@ endif()
 file(GLOB cuda_bench_sources CONFIGURE_DEPENDS
   src/bench/cuda/*.cpp src/bench/cuda/*.cu src/ops/*/bench/cuda/*.cpp src/ops/*/bench/cuda/*.cu)
 add_library(xstage_bench_cuda STATIC ${cuda_bench_sources})
+xstage_unity(xstage_bench_cuda)
 target_include_directories(xstage_bench_cuda PRIVATE src)
 target_include_directories(xstage_bench_cuda SYSTEM PRIVATE "${XSTAGE_CUTLASS_INCLUDE}")
 target_link_libraries(xstage_bench_cuda

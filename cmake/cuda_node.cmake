@@ -8,6 +8,7 @@ else()
 endif()
 
 add_library(xstage_cuda_node STATIC ${cuda_node_sources})
+xstage_unity(xstage_cuda_node)
 target_include_directories(xstage_cuda_node PRIVATE src)
 target_link_libraries(xstage_cuda_node PUBLIC xstage PRIVATE $<BUILD_INTERFACE:fmt::fmt-header-only>)
 if(NOT XSTAGE_HAVE_CUDA)
@@ -16,6 +17,7 @@ endif()
 
 file(GLOB device_sources CONFIGURE_DEPENDS src/device/*.cpp)
 add_library(xstage_device STATIC ${device_sources})
+xstage_unity(xstage_device)
 target_include_directories(xstage_device PRIVATE src)
 target_link_libraries(xstage_device
   PUBLIC xstage

@@ -11,7 +11,7 @@
 #include "xstage/error.hpp"
 #include "xstage/measure.hpp"
 
-namespace xstage {
+namespace xstage::cuda_node_test {
 namespace {
 
 #define SKIP_WITHOUT_PEERS()                                                   \
@@ -244,4 +244,4 @@ TEST(BurstLauncher, AWaitForAPeerThatNeverComesEndsAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::cuda_node_test

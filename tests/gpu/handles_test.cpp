@@ -27,7 +27,7 @@
 #include "xstage/gemm.hpp"
 #include "xstage/moe.hpp"
 
-namespace xstage {
+namespace xstage::handles_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -279,4 +279,4 @@ TEST(Handles, KernelsThatWereLaunchedAreNamed) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::handles_test

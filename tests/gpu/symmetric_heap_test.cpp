@@ -16,7 +16,7 @@
 #include "node/cuda/discovery.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::symmetric_heap_test {
 namespace {
 
 using testing::HasSubstr;
@@ -181,4 +181,4 @@ TEST(PeerAccessHeap, SaysWhenMemoryIsShortAndLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::symmetric_heap_test

@@ -20,6 +20,7 @@ if(NOT gpu_sources)
   return()
 endif()
 add_executable(gpu_tests ${gpu_sources})
+xstage_unity(gpu_tests)
 xstage_cuda_settings(gpu_tests)
 set_target_properties(gpu_tests PROPERTIES CUDA_ARCHITECTURES "90a-real")
 # Beside the tool, since both are carried to the GPU machine.

@@ -8,7 +8,7 @@
 
 #include "unit/audit_platform.hpp"
 
-namespace xstage {
+namespace xstage::audit_flips_test {
 namespace {
 
 const Flip& flip_of(const Audit& audit, Regime regime, const std::string& knob) {
@@ -141,4 +141,4 @@ TEST(AuditFlips, TheAuditAgreesOnBothSidesOfEveryFlip) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::audit_flips_test

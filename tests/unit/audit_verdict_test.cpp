@@ -9,7 +9,7 @@
 #include "unit/audit_platform.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::audit_verdict_test {
 namespace {
 
 constexpr double tolerance = 1e-9;
@@ -187,4 +187,4 @@ INSTANTIATE_TEST_SUITE_P(
                     BrokenWorkload{"store path bulk", [](Workload& w) { w.path = StorePath::bulk; }}));
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::audit_verdict_test

@@ -1,6 +1,6 @@
 #include "unit/bench_cli_support.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::bench_attention_cli_test {
 namespace {
 
 constexpr BenchVerb bench_attention{"attention"};
@@ -47,4 +47,4 @@ TEST(BenchAttentionCommand, HelpListsItsOptions) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::bench_attention_cli_test

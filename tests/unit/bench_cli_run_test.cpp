@@ -18,7 +18,7 @@
 #include "report/result_file.hpp"
 #include "xstage/trace.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::bench_cli_run_test {
 namespace {
 
 using testing::HasSubstr;
@@ -198,4 +198,4 @@ TEST_F(BenchRun, TheTraceIsWrittenOrItsAbsenceExplained) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::bench_cli_run_test

@@ -1,6 +1,6 @@
 #include "unit/bench_cli_support.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::bench_cli_test {
 namespace {
 
 constexpr BenchVerb bench_gemm{"gemm"};
@@ -36,4 +36,4 @@ TEST(BenchCommand, HelpListsItsOptions) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::bench_cli_test

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace xstage::bench {
+namespace xstage::bench::bench_code_record_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -69,4 +69,4 @@ TEST(BenchRowsHash, NotANumberIsNull) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_code_record_test

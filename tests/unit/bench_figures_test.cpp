@@ -8,7 +8,7 @@
 #include "ops/ulysses/bench/rows.hpp"
 #include "unit/bench_row_support.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_figures_test {
 namespace {
 
 // ---- GEMM
@@ -215,4 +215,4 @@ TEST(BenchMoeFigures, ExchangesHaveTheirShareOfTheDrainRate) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_figures_test

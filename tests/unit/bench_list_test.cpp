@@ -10,7 +10,7 @@
 #include "ops/gemm/layout.hpp"
 #include "unit/bench_cli_support.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::bench_list_test {
 namespace {
 
 Json rows_of(std::vector<const char*> words) {
@@ -93,4 +93,4 @@ TEST(BenchList, CompletingAPlanOfTheRuleChangesNothing) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::bench_list_test

@@ -3,7 +3,7 @@
 
 #include "unit/bench_cli_support.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::bench_moe_cli_test {
 namespace {
 
 constexpr BenchVerb bench_moe{"moe"};
@@ -45,4 +45,4 @@ TEST(BenchMoeCommand, RoutingsAreWrittenWithoutAnyGpu) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::bench_moe_cli_test

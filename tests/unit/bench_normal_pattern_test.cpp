@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace xstage::bench {
+namespace xstage::bench::bench_normal_pattern_test {
 namespace {
 
 TEST(BenchNormalPattern, RoundsToNearestEven) {
@@ -45,4 +45,4 @@ TEST(BenchNormalPattern, DependsOnTheSeedAlone) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_normal_pattern_test

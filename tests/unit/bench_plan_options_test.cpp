@@ -20,7 +20,7 @@
 #include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_plan_options_test {
 namespace {
 
 using gemm::Operation;
@@ -311,4 +311,4 @@ TEST(BenchPlanOptions, NoNumberDoesHarm) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_plan_options_test

@@ -7,7 +7,7 @@
 #include "report/code_record.hpp"
 #include "unit/bench_row_support.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_result_file_test {
 namespace {
 
 NodeDescription node_of_three() {
@@ -47,4 +47,4 @@ TEST(BenchResultFile, TextIsTheDocumentWithOneRowALine) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_result_file_test

@@ -10,7 +10,7 @@
 
 #include "unit/bench_row_support.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_row_test {
 namespace {
 
 using testing::HasSubstr;
@@ -108,4 +108,4 @@ TEST(BenchRow, TableShowsWhatTheRowHas) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_row_test

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace xstage::bench {
+namespace xstage::bench::bench_statistics_test {
 namespace {
 
 TEST(BenchStatistics, PercentilesInterpolateBetweenNeighbours) {
@@ -68,4 +68,4 @@ TEST(BenchStatistics, UnpairedSeriesAreRefused) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_statistics_test

@@ -1,6 +1,6 @@
 #include "unit/bench_cli_support.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::bench_ulysses_cli_test {
 namespace {
 
 constexpr BenchVerb bench_ulysses{"ulysses"};
@@ -18,4 +18,4 @@ TEST(BenchUlyssesCommand, HelpListsItsOptions) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::bench_ulysses_cli_test

@@ -7,7 +7,7 @@
 #include "node/quantiles.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::burst_trace_test {
 namespace {
 
 /// A producer that issues for `issue_us` and pauses for `gap_us`, `bursts` times from `start_us` on.
@@ -141,4 +141,4 @@ TEST(BurstTrace, QuantileInterpolates) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::burst_trace_test

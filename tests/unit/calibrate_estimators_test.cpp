@@ -6,7 +6,7 @@
 
 #include "unit/calibrate_synthetic.hpp"
 
-namespace xstage::calibrate {
+namespace xstage::calibrate::calibrate_estimators_test {
 namespace {
 
 TEST(Estimators, MedianOfOddEvenAndNone) {
@@ -80,4 +80,4 @@ TEST(Estimators, IsotonicUsesTheMedianOfAGroup) {
 }
 
 }  // namespace
-}  // namespace xstage::calibrate
+}  // namespace xstage::calibrate::calibrate_estimators_test

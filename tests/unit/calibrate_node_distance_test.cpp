@@ -11,7 +11,7 @@
 #include "xstage/error.hpp"
 #include "xstage/simulated_node.hpp"
 
-namespace xstage::calibrate {
+namespace xstage::calibrate::calibrate_node_distance_test {
 namespace {
 
 BurstSample sample_of(std::int64_t bytes, bool held_out, double issue_us, double slowest_us) {
@@ -82,4 +82,4 @@ TEST(ParallelSweep, ThrowsWhatAnExperimentThrows) {
 }
 
 }  // namespace
-}  // namespace xstage::calibrate
+}  // namespace xstage::calibrate::calibrate_node_distance_test

@@ -4,7 +4,7 @@
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::calibrate_run_sweep_test {
 namespace {
 
 /// Answers from the equations, and refuses one burst size if told to.
@@ -68,4 +68,4 @@ TEST(RunSweep, ARefusedExperimentIsAnError) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::calibrate_run_sweep_test

@@ -11,7 +11,7 @@
 #include "xstage/error.hpp"
 #include "xstage/recorded_node.hpp"
 
-namespace xstage {
+namespace xstage::calibrate_sweep_choice_test {
 namespace {
 
 using testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST(SweepChoice, OfARecordedNodeTheChosenRowsAndThoseThatNoFitCanDoWithout) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::calibrate_sweep_choice_test

@@ -9,7 +9,7 @@
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::calibrate_sweep_test {
 namespace {
 
 using Experiments = std::vector<BurstExperiment>;
@@ -159,4 +159,4 @@ TEST(CalibrationSweep, HoldsControlsOfEachKind) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::calibrate_sweep_test

@@ -7,7 +7,7 @@
 #include "unit/calibrate_synthetic.hpp"
 #include "xstage/calibrate.hpp"
 
-namespace xstage {
+namespace xstage::calibrate_validate_test {
 namespace {
 
 using test::Truth;
@@ -165,4 +165,4 @@ TEST(Validate, DescribesTheFirstMeasurement) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::calibrate_validate_test

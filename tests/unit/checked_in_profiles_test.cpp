@@ -10,7 +10,7 @@
 #include "xstage/calibrate.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage {
+namespace xstage::checked_in_profiles_test {
 namespace {
 
 constexpr double mebibyte = 1024.0 * 1024;
@@ -130,4 +130,4 @@ TEST_F(H200HeldOut, ErrorsInTheResultsFileAreThoseOfTodaysLaw) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::checked_in_profiles_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace xstage::cli {
+namespace xstage::cli::cli_nearest_test {
 namespace {
 
 const std::vector<std::string> known = {"--producers", "--bytes", "--gap", "--bursts", "--platform"};
@@ -37,4 +37,4 @@ TEST(CliNearest, NothingIsNearToAnotherWord) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::cli_nearest_test

@@ -7,7 +7,7 @@
 
 #include "cli/exit_code.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::cli_point_options_test {
 namespace {
 
 using testing::ElementsAre;
@@ -49,4 +49,4 @@ TEST(PointOptions, TheOtherDeviceOfAPairNeedsNoName) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::cli_point_options_test

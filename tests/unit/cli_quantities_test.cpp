@@ -9,7 +9,7 @@
 
 #include "cli/exit_code.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::cli_quantities_test {
 namespace {
 
 TEST(CliBytes, TakesPlainNumbersAndBinarySuffixes) {
@@ -140,4 +140,4 @@ TEST(CliNumbers, SayWhatIsMissingOrUnlimited) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::cli_quantities_test

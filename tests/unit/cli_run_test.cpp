@@ -16,7 +16,7 @@
 #include "unit/audit_platform.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::cli_run_test {
 namespace {
 
 struct Outcome {
@@ -218,4 +218,4 @@ TEST_F(CliRun, BrokenStandardOutputIsReported) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::cli_run_test

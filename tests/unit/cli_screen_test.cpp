@@ -8,7 +8,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/table.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::cli_screen_test {
 namespace {
 
 TEST(CliTable, AlignsNumbersRightUnderTheirHeadings) {
@@ -70,4 +70,4 @@ TEST(CliProgress, ClearsItsLineOnATerminal) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::cli_screen_test

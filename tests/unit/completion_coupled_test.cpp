@@ -10,7 +10,7 @@
 #include "xstage/model.hpp"
 #include "xstage/platform.hpp"
 
-namespace xstage {
+namespace xstage::completion_coupled_test {
 namespace {
 
 /// Uniform; the standard's distributions give other numbers on other libraries.
@@ -81,4 +81,4 @@ TEST(CompletionCoupled, IsNeverFasterThanNotWaiting) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::completion_coupled_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace xstage::model {
+namespace xstage::model::dispersion_test {
 namespace {
 
 OperatingPoint point_with(double volume) { return {volume, 0.13, 373.9e3, 2.74e6}; }
@@ -76,4 +76,4 @@ TEST(UnevenTrain, AnEmptyTrainIsFine) {
 }
 
 }  // namespace
-}  // namespace xstage::model
+}  // namespace xstage::model::dispersion_test

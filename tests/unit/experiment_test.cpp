@@ -10,7 +10,7 @@
 #include "xstage/error.hpp"
 #include "xstage/node.hpp"
 
-namespace xstage {
+namespace xstage::experiment_test {
 namespace {
 
 NodeDescription two_devices() {
@@ -144,4 +144,4 @@ TEST(Experiment, BothWaysNeedsTheProducersOnTheDestinationToo) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::experiment_test

@@ -9,7 +9,7 @@
 #include "xstage/audit.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage {
+namespace xstage::files_corpus_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,4 +42,4 @@ TEST(Corpus, platform) { expect_corpus("platform", parse_platform); }
 TEST(Corpus, workload) { expect_corpus("workload", parse_workload); }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::files_corpus_test

@@ -9,7 +9,7 @@
 #include "unit/files_examples.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage {
+namespace xstage::files_platform_test {
 namespace {
 
 using examples::refusal;
@@ -120,4 +120,4 @@ TEST(PlatformFile, a_cut_is_noticed_wherever_it_falls) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::files_platform_test

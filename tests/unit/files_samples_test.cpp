@@ -8,7 +8,7 @@
 #include "unit/files_examples.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage {
+namespace xstage::files_samples_test {
 namespace {
 
 using examples::refusal;
@@ -141,4 +141,4 @@ TEST(SamplesFile, messages_stay_short_and_printable) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::files_samples_test

@@ -13,7 +13,7 @@
 #include "unit/files_examples.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage {
+namespace xstage::files_text_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -118,4 +118,4 @@ TEST_F(TextFile, at_most_64_mebibytes_are_read) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::files_text_test

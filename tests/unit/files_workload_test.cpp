@@ -5,7 +5,7 @@
 #include "unit/files_examples.hpp"
 #include "xstage/audit.hpp"
 
-namespace xstage {
+namespace xstage::files_workload_test {
 namespace {
 
 using examples::refusal;
@@ -76,4 +76,4 @@ TEST(WorkloadFile, every_required_member_is_missed) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::files_workload_test

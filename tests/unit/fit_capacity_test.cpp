@@ -8,7 +8,7 @@
 #include "unit/calibrate_synthetic.hpp"
 #include "xstage/calibrate.hpp"
 
-namespace xstage::calibrate {
+namespace xstage::calibrate::fit_capacity_test {
 namespace {
 
 using test::Noise;
@@ -149,4 +149,4 @@ TEST(FitCapacity, ReadsTheFirstMeasurement) {
 }
 
 }  // namespace
-}  // namespace xstage::calibrate
+}  // namespace xstage::calibrate::fit_capacity_test

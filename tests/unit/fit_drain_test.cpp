@@ -7,7 +7,7 @@
 
 #include "unit/calibrate_synthetic.hpp"
 
-namespace xstage::calibrate {
+namespace xstage::calibrate::fit_drain_test {
 namespace {
 
 using test::Noise;
@@ -136,4 +136,4 @@ TEST(FitDrain, ReadsTheFirstMeasurement) {
 }
 
 }  // namespace
-}  // namespace xstage::calibrate
+}  // namespace xstage::calibrate::fit_drain_test

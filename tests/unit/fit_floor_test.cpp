@@ -5,7 +5,7 @@
 
 #include "unit/calibrate_synthetic.hpp"
 
-namespace xstage::calibrate {
+namespace xstage::calibrate::fit_floor_test {
 namespace {
 
 using test::Noise;
@@ -111,4 +111,4 @@ TEST(FitFloor, ReadsTheFirstMeasurement) {
 }
 
 }  // namespace
-}  // namespace xstage::calibrate
+}  // namespace xstage::calibrate::fit_floor_test

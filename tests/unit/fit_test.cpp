@@ -8,7 +8,7 @@
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::fit_test {
 namespace {
 
 using test::Noise;
@@ -166,4 +166,4 @@ TEST(Fit, KeepsProvenance) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::fit_test

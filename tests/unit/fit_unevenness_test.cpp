@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace xstage::calibrate {
+namespace xstage::calibrate::fit_unevenness_test {
 namespace {
 
 constexpr double capacity = 2.7e6;
@@ -67,4 +67,4 @@ TEST(FitUnevenness, SaysWhyThereIsNone) {
 }
 
 }  // namespace
-}  // namespace xstage::calibrate
+}  // namespace xstage::calibrate::fit_unevenness_test

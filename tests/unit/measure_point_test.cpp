@@ -16,7 +16,7 @@
 #include "xstage/recorded_node.hpp"
 #include "xstage/simulated_node.hpp"
 
-namespace xstage {
+namespace xstage::measure_point_test {
 namespace {
 
 using testing::HasSubstr;
@@ -270,4 +270,4 @@ TEST(MeasurePoint, TheSimulatedNodeStallsWhereItsFabricIsFull) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::measure_point_test

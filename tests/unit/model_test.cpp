@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace xstage::model {
+namespace xstage::model::model_test {
 namespace {
 
 constexpr double kib = 1024;
@@ -403,4 +403,4 @@ TEST(Attention, shortest_covered_sequence_equals_a_search) {
 }
 
 }  // namespace
-}  // namespace xstage::model
+}  // namespace xstage::model::model_test

@@ -18,7 +18,7 @@
 #include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::plan_fields_test {
 namespace {
 
 using testing::AllOf;
@@ -195,4 +195,4 @@ TEST(Fields, NumbersOfAnotherKindAreRefusedOrConverted) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::plan_fields_test

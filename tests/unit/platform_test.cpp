@@ -11,7 +11,7 @@
 #include "unit/files_examples.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::platform_test {
 namespace {
 
 using examples::known;
@@ -162,4 +162,4 @@ TEST(IssueFloor, of_one_point_promises_the_less_on_either_side) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::platform_test

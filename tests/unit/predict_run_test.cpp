@@ -15,7 +15,7 @@
 #include "unit/audit_platform.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage::cli {
+namespace xstage::cli::predict_run_test {
 namespace {
 
 using nlohmann::json;
@@ -239,4 +239,4 @@ TEST_F(Predict, StopsWhenNobodyReads) {
 }
 
 }  // namespace
-}  // namespace xstage::cli
+}  // namespace xstage::cli::predict_run_test

@@ -7,7 +7,7 @@
 #include "xstage/calibrate.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::recorded_node_test {
 namespace {
 
 using testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(RecordedNode, RefusesAnEmptyFile) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::recorded_node_test

@@ -11,7 +11,7 @@
 #include "xstage/files.hpp"
 #include "xstage/simulated_node.hpp"
 
-namespace xstage {
+namespace xstage::simulated_hardware_file_test {
 namespace {
 
 using nlohmann::json;
@@ -156,4 +156,4 @@ TEST(SimulatedHardwareFile, TheSmallestMachineRuns) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::simulated_hardware_file_test

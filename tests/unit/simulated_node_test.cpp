@@ -11,7 +11,7 @@
 #include "xstage/error.hpp"
 #include "xstage/simulated_node.hpp"
 
-namespace xstage {
+namespace xstage::simulated_node_test {
 namespace {
 
 constexpr std::int64_t kib = 1024;
@@ -264,4 +264,4 @@ TEST(SimulatedNode, DescribesItself) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::simulated_node_test

@@ -13,7 +13,7 @@
 #include "node/simulated/store_pipeline.hpp"
 #include "node/simulated/wake_queue.hpp"
 
-namespace xstage::simulated {
+namespace xstage::simulated::simulated_parts_test {
 namespace {
 
 /// Serves `packets` packets to SMs that always have another one; counts them by SM.
@@ -195,4 +195,4 @@ TEST(SimulatedPlacement, OddCpcsHaveATpcOfOneSm) {
 }
 
 }  // namespace
-}  // namespace xstage::simulated
+}  // namespace xstage::simulated::simulated_parts_test

@@ -16,7 +16,7 @@
 #include "xstage/files.hpp"
 #include "xstage/simulated_node.hpp"
 
-namespace xstage {
+namespace xstage::simulated_presets_test {
 namespace {
 
 constexpr std::int64_t kib = 1024;
@@ -241,4 +241,4 @@ TEST(SimulatedPaper, KneeAndCapacity) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::simulated_presets_test

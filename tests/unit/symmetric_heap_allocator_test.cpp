@@ -11,7 +11,7 @@
 
 #include "heap/offset_allocator.hpp"
 
-namespace xstage::memory {
+namespace xstage::memory::symmetric_heap_allocator_test {
 namespace {
 
 using Offset = std::optional<std::size_t>;
@@ -136,4 +136,4 @@ TEST(OffsetAllocator, SurvivesARandomLifeAndIsDeterministic) {
 }
 
 }  // namespace
-}  // namespace xstage::memory
+}  // namespace xstage::memory::symmetric_heap_allocator_test

@@ -10,7 +10,7 @@
 #include "heap/collective_ledger.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::memory {
+namespace xstage::memory::symmetric_heap_ledger_test {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST(CollectiveLedger, OneRankAgreesWithItself) {
 }
 
 }  // namespace
-}  // namespace xstage::memory
+}  // namespace xstage::memory::symmetric_heap_ledger_test

@@ -19,7 +19,7 @@
 #include "xstage/error.hpp"
 #include "xstage/symmetric_heap.hpp"
 
-namespace xstage {
+namespace xstage::symmetric_heap_ranks_test {
 namespace {
 
 using heap_test::complaint;
@@ -212,4 +212,4 @@ TEST(SymmetricHeap, AnOperationWaitsForItsOwnStepsOnly) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::symmetric_heap_ranks_test

@@ -14,7 +14,7 @@
 #include "xstage/error.hpp"
 #include "xstage/symmetric_heap.hpp"
 
-namespace xstage {
+namespace xstage::symmetric_heap_release_test {
 namespace {
 
 using heap_test::complaint;
@@ -265,4 +265,4 @@ TEST(SymmetricHeapRelease, OffsetsAgreeAndNothingOverlapsInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::symmetric_heap_release_test

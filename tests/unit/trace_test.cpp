@@ -14,7 +14,7 @@
 #include "xstage/error.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage::trace {
+namespace xstage::trace::trace_test {
 namespace {
 
 using kernels::SpanKind;
@@ -235,4 +235,4 @@ TEST(TraceBuffer, RecordsBecomeSpansOfTheirTrack) {
 }
 
 }  // namespace
-}  // namespace xstage::trace
+}  // namespace xstage::trace::trace_test

@@ -9,6 +9,9 @@
 
 namespace xstage::bench {
 
+/// Of bf16 and fp16, the types of all operands.
+inline constexpr std::size_t element_bytes = 2;
+
 /// Fills `elements` bf16, aligned to 4 bytes, with normally distributed numbers of mean 0. The distribution matters,
 /// since the power of a GPU in a matrix product, and so its clock, depends on the data. The same `stream_number` gives
 /// the same numbers. They are complete when this returns.

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,9 @@
 #include "device/device_memory.hpp"
 
 namespace xstage::bench {
+
+/// Time limit of a wait in a kernel. All ranks of a benchmark start together, and a call takes less than a tenth of it.
+inline constexpr std::chrono::seconds time_out{5};
 
 /// Verdict of --verify on a variant.
 struct Verification {

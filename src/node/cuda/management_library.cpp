@@ -6,7 +6,6 @@
 #include <limits>
 
 namespace xstage::cuda {
-namespace {
 
 // ABI of nvml.h (stable since NVML 11): names and values as in NVIDIA's NVML reference.
 using NvmlDevice = void*;
@@ -24,6 +23,8 @@ struct NvmlFieldValue {
     unsigned long long as_unsigned_long_long;
   } value;
 };
+
+namespace {
 
 constexpr unsigned field_transmitted_payload = 138;  // NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, KiB
 constexpr unsigned field_link_speed = 164;           // NVML_FI_DEV_NVLINK_GET_SPEED, MB/s of the link in the scope

@@ -10,7 +10,7 @@
 #include "ops/all_to_all/problem.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::all_to_all {
+namespace xstage::all_to_all::problem_test {
 namespace {
 
 using testing::AllOf;
@@ -231,4 +231,4 @@ TEST(AllToAllPlan, RanksThatDisagreeSaySo) {
 }
 
 }  // namespace
-}  // namespace xstage::all_to_all
+}  // namespace xstage::all_to_all::problem_test

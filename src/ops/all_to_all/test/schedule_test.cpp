@@ -11,7 +11,7 @@
 #include "ops/all_to_all/problem.hpp"
 #include "xstage/attention.hpp"
 
-namespace xstage::all_to_all {
+namespace xstage::all_to_all::schedule_test {
 namespace {
 
 using schedule::AllToAllChunk;
@@ -208,4 +208,4 @@ TEST(AllToAllSchedule, LargeTensors) {
 }
 
 }  // namespace
-}  // namespace xstage::all_to_all
+}  // namespace xstage::all_to_all::schedule_test

@@ -17,7 +17,7 @@
 #include "xstage/error.hpp"
 #include "xstage/files.hpp"
 
-namespace xstage::attention {
+namespace xstage::attention::audit_test {
 namespace {
 
 using testing::HasSubstr;
@@ -254,9 +254,9 @@ TEST(AttentionAudit, SaysWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace xstage::attention
+}  // namespace xstage::attention::audit_test
 
-namespace xstage::bench {
+namespace xstage::bench::audit_test {
 namespace {
 
 struct MeasuredCell {
@@ -266,15 +266,16 @@ struct MeasuredCell {
   std::vector<Row> rows;
 
   std::optional<AttentionPrediction> predict() {
-    return add_prediction(cell, alone, fused, rows, {attention::bulk_platform(), attention::multiprocessors});
+    return add_prediction(cell, alone, fused, rows,
+                          {attention::audit_test::bulk_platform(), attention::audit_test::multiprocessors});
   }
 };
 
 MeasuredCell measured_cell(const char* shape, double attention_us, double fused_us) {
   MeasuredCell measured;
   measured.cell = make_attention_cells(parse_attention_shapes(shape), 2).front();
-  measured.alone = attention::make_plan(problem_of_rank(measured.cell), 1, attention::multiprocessors);
-  measured.fused = attention::make_plan(measured.cell.problem, 2, attention::multiprocessors);
+  measured.alone = attention::make_plan(problem_of_rank(measured.cell), 1, attention::audit_test::multiprocessors);
+  measured.fused = attention::make_plan(measured.cell.problem, 2, attention::audit_test::multiprocessors);
   measured.rows.resize(2);
   measured.rows[0].head.variant = "attention";
   measured.rows[0].times.trials_us = {attention_us};
@@ -287,7 +288,7 @@ TEST(BenchAttentionPrediction, AddsCommunicatingToMeasuredComputing) {
   MeasuredCell measured = measured_cell("2048x24", 40, 50);
   const std::optional<AttentionPrediction> prediction = measured.predict();
   ASSERT_TRUE(prediction);
-  constexpr double drain_us = 3145728 / attention::round_drain;
+  constexpr double drain_us = 3145728 / attention::audit_test::round_drain;
   EXPECT_NEAR(prediction->call_us, 40 + drain_us, 1e-6);
   EXPECT_NEAR(prediction->coupled_us, 40 + drain_us, 1e-6);  // one wave: no CTA begins another tile
   EXPECT_NEAR(prediction->tail_us, drain_us, 1e-6);
@@ -305,7 +306,7 @@ TEST(BenchAttentionPrediction, WavesThatAreNotWaitedForAreHidden) {
   const std::optional<AttentionPrediction> prediction = measured_cell("4096x48", 300, 310).predict();
   ASSERT_TRUE(prediction);
   EXPECT_NEAR(prediction->call_us, 300, 1e-6);
-  EXPECT_NEAR(prediction->coupled_us, 300 + 24 * 2048 * 256 / attention::round_drain, 1e-6);
+  EXPECT_NEAR(prediction->coupled_us, 300 + 24 * 2048 * 256 / attention::audit_test::round_drain, 1e-6);
 }
 
 TEST(BenchAttentionPrediction, CausalHasNoShortestLength) {
@@ -325,4 +326,4 @@ TEST(BenchAttentionPrediction, WithoutComputingAloneThereIsNone) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::audit_test

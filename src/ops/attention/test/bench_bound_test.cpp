@@ -6,7 +6,7 @@
 
 #include "ops/attention/bench/rows.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_bound_test {
 namespace {
 
 Row fused(const char* shape, double high, double predicted_keys) {
@@ -79,4 +79,4 @@ TEST(BenchAttentionBound, FileAndLineSayBoth) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_bound_test

@@ -8,7 +8,7 @@
 #include "ops/attention/bench/rows.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_cells_test {
 namespace {
 
 using attention::Destination;
@@ -137,4 +137,4 @@ TEST(BenchAttentionCells, SomeVariantsAreNotRecorded) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_cells_test

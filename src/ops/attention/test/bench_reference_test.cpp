@@ -11,7 +11,7 @@
 #include "bench/sampling.hpp"
 #include "ops/attention/bench/reference.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_reference_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -156,4 +156,4 @@ TEST(BenchAttentionReference, SampleHoldsBothSidesOfEveryChangeOfOwner) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_reference_test

@@ -11,7 +11,7 @@
 #include "unit/audit_platform.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_span_comparison_test {
 namespace {
 
 using testing::HasSubstr;
@@ -158,4 +158,4 @@ TEST(BenchAttentionSpanComparison, OneLineComparesThemWithThePrediction) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_span_comparison_test

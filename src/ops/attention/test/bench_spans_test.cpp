@@ -15,7 +15,7 @@
 #include "unit/audit_platform.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_spans_test {
 namespace {
 
 using kernels::SpanKind;
@@ -297,4 +297,4 @@ TEST(BenchAttentionSpans, RoomIsForTheCtaThatHasMost) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_spans_test

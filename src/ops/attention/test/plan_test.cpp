@@ -11,7 +11,7 @@
 #include "xstage/attention.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::attention {
+namespace xstage::attention::plan_test {
 namespace {
 
 using testing::AllOf;
@@ -230,4 +230,4 @@ TEST(AttentionPlan, SchedulesHaveTheShapeOfOneRank) {
 }
 
 }  // namespace
-}  // namespace xstage::attention
+}  // namespace xstage::attention::plan_test

@@ -14,7 +14,7 @@
 #include "xstage/attention.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::attention {
+namespace xstage::attention::problem_test {
 namespace {
 
 using testing::AllOf;
@@ -327,4 +327,4 @@ TEST(AttentionProblem, FlagsOfArrivalsMustBeThoseOfTheOperands) {
 }
 
 }  // namespace
-}  // namespace xstage::attention
+}  // namespace xstage::attention::problem_test

@@ -14,7 +14,7 @@
 
 #include "ops/attention/problem.hpp"
 
-namespace xstage {
+namespace xstage::schedule_test {
 namespace {
 
 using schedule::AttentionSchedule;
@@ -311,4 +311,4 @@ TEST(AttentionSchedule, RanksInStepStoreToDifferentOwners) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_test

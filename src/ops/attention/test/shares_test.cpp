@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-namespace xstage {
+namespace xstage::shares_test {
 namespace {
 
 using schedule::AttentionSchedule;
@@ -275,4 +275,4 @@ TEST(AttentionShares, FullRoundsLeaveNothingToShare) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::shares_test

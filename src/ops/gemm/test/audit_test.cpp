@@ -14,7 +14,7 @@
 #include "xstage/error.hpp"
 #include "xstage/gemm.hpp"
 
-namespace xstage::gemm {
+namespace xstage::gemm::audit_test {
 namespace {
 
 using testing::HasSubstr;
@@ -223,4 +223,4 @@ TEST(GemmAudit, SaysWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace xstage::gemm
+}  // namespace xstage::gemm::audit_test

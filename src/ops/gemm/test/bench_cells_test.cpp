@@ -9,7 +9,7 @@
 
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_cells_test {
 namespace {
 
 using gemm::Operation;
@@ -93,4 +93,4 @@ TEST(BenchGemmCells, EveryWorldHasATable) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_cells_test

@@ -10,7 +10,7 @@
 #include "unit/audit_platform.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_prediction_test {
 namespace {
 
 constexpr int multiprocessors = 132;
@@ -91,4 +91,4 @@ TEST(BenchPrediction, UnusablePlatformIsFoundBeforeTheMeasurement) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_prediction_test

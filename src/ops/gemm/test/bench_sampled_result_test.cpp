@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace xstage::bench {
+namespace xstage::bench::bench_sampled_result_test {
 namespace {
 
 using gemm::Operation;
@@ -67,4 +67,4 @@ TEST(BenchSampledResult, ErrorsAreCountedInRoundings) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_sampled_result_test

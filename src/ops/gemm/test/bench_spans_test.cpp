@@ -12,7 +12,7 @@
 #include "ops/gemm/layout.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_spans_test {
 namespace {
 
 using gemm::Operation;
@@ -157,4 +157,4 @@ TEST(BenchSpans, OneLineComparesThemWithThePrediction) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_spans_test

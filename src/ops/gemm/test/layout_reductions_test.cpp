@@ -13,7 +13,7 @@
 #include "ops/gemm/layout.hpp"
 #include "ops/gemm/test/layout_world.hpp"
 
-namespace xstage::gemm {
+namespace xstage::gemm::layout_reductions_test {
 namespace {
 
 using kernels::GemmRegionTarget;
@@ -239,4 +239,4 @@ TEST(GemmLayout, Fp32PartialSumsTakeTwiceTheSlots) {
 }
 
 }  // namespace
-}  // namespace xstage::gemm
+}  // namespace xstage::gemm::layout_reductions_test

@@ -15,7 +15,7 @@
 #include "ops/gemm/bench/sampled_result.hpp"
 #include "ops/gemm/test/layout_world.hpp"
 
-namespace xstage::gemm {
+namespace xstage::gemm::layout_test {
 namespace {
 
 using bench::Product;
@@ -263,4 +263,4 @@ TEST(GemmLayout, OperandsAreThoseOfTheInterface) {
 }
 
 }  // namespace
-}  // namespace xstage::gemm
+}  // namespace xstage::gemm::layout_test

@@ -13,7 +13,7 @@
 #include "xstage/error.hpp"
 #include "xstage/gemm.hpp"
 
-namespace xstage::gemm {
+namespace xstage::gemm::plan_test {
 namespace {
 
 using testing::AllOf;
@@ -404,4 +404,4 @@ TEST(GemmPlan, RingsThatDoNotFitNameTheirBytesAndTheLimit) {
 }
 
 }  // namespace
-}  // namespace xstage::gemm
+}  // namespace xstage::gemm::plan_test

@@ -11,7 +11,7 @@
 #include "xstage/error.hpp"
 #include "xstage/gemm.hpp"
 
-namespace xstage::gemm {
+namespace xstage::gemm::problem_test {
 namespace {
 
 using testing::AllOf;
@@ -203,4 +203,4 @@ TEST(GemmProblem, OperationsHaveTheNamesOfTheInterface) {
 }
 
 }  // namespace
-}  // namespace xstage::gemm
+}  // namespace xstage::gemm::problem_test

@@ -16,7 +16,7 @@
 
 #include "ops/gemm/layout.hpp"
 
-namespace xstage {
+namespace xstage::schedule_test {
 namespace {
 
 using schedule::GemmRegion;
@@ -306,4 +306,4 @@ TEST(GemmSchedule, ReductionsEndForEveryNumberOfClusters) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_test

@@ -7,7 +7,7 @@
 #include "ops/moe/bench/rows.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_cells_test {
 namespace {
 
 constexpr std::span<const MoeVariant> table(moe_variants);
@@ -121,4 +121,4 @@ TEST(BenchMoeCells, VariantsSayWhatCrosses) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_cells_test

@@ -8,7 +8,7 @@
 #include "ops/moe/bench/load.hpp"
 #include "ops/moe/bench/rows.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_load_test {
 namespace {
 
 /// Two ranks with two experts each, of which tokens choose two.
@@ -90,4 +90,4 @@ TEST(BenchMoeLoad, FileHasTheRoutingsThatAreMeasured) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_load_test

@@ -8,7 +8,7 @@
 #include "ops/moe/exchange_plan.hpp"
 #include "ops/moe/problem.hpp"
 
-namespace xstage {
+namespace xstage::exchange_plan_test {
 namespace {
 
 constexpr int most_shared_bytes = kernels::most_exchange_shared_bytes;
@@ -125,4 +125,4 @@ TEST(MoeExchangePlan, LaunchesHaveTheWarpsOfThePlan) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::exchange_plan_test

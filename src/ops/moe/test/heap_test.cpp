@@ -13,7 +13,7 @@
 #include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::heap_test {
 namespace {
 
 Problem valid() {
@@ -144,4 +144,4 @@ TEST(MoeHeap, WorstGapsFit) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::heap_test

@@ -14,7 +14,7 @@
 #include "ops/moe/grouped_plan.hpp"
 #include "ops/moe/test/schedule_routing.hpp"
 
-namespace xstage {
+namespace xstage::linear_order_test {
 namespace {
 
 using schedule::LinearOrder;
@@ -225,4 +225,4 @@ TEST(MoeGroupedPlan, FourStagesComeBeforeStagingForAWholeTile) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::linear_order_test

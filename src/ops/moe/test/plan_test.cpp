@@ -8,7 +8,7 @@
 #include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::plan_test {
 namespace {
 
 using testing::AllOf;
@@ -145,4 +145,4 @@ TEST(MoePlan, NotMoreTokensForACtaThanAFlagCounts) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::plan_test

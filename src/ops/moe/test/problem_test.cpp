@@ -14,7 +14,7 @@
 #include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::problem_test {
 namespace {
 
 using testing::AllOf;
@@ -225,4 +225,4 @@ TEST(MoeProblem, StatementsDifferWhereRanksMustAgree) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::problem_test

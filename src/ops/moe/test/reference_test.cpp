@@ -11,7 +11,7 @@
 #include "bench/sampling.hpp"
 #include "ops/moe/bench/reference.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::reference_test {
 namespace {
 
 using bench::from_bf16;
@@ -297,4 +297,4 @@ TEST(MoeReference, RoundingIsAllowedAndMistakesAreNot) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::reference_test

@@ -15,7 +15,7 @@
 #include "ops/moe/bench/shapes.hpp"
 #include "ops/moe/test/routing_request.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::routing_skew_test {
 namespace {
 
 using testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST(MoeRouting, SeedsChooseTheExpert) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::routing_skew_test

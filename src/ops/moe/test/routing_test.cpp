@@ -15,7 +15,7 @@
 #include "ops/moe/test/routing_request.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::routing_test {
 namespace {
 
 using testing::ElementsAre;
@@ -172,4 +172,4 @@ TEST(MoeRouting, SkewsHaveNames) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::routing_test

@@ -10,7 +10,7 @@
 #include "ops/moe/bench/routing_counts.hpp"
 #include "ops/moe/test/routing_request.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::routing_traffic_test {
 namespace {
 
 using testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(MoeRoutingCounts, ByHand) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::routing_traffic_test

@@ -10,7 +10,7 @@
 #include "ops/moe/lead.hpp"
 #include "ops/moe/test/schedule_run.hpp"
 
-namespace xstage {
+namespace xstage::schedule_lead_test {
 namespace {
 
 using schedule::Interleaved;
@@ -231,4 +231,4 @@ TEST(MoeScheduleLead, ShortTilesOfLinear2NeedMore) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_lead_test

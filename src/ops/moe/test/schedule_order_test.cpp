@@ -13,7 +13,7 @@
 
 #include "ops/moe/test/schedule_routing.hpp"
 
-namespace xstage {
+namespace xstage::schedule_order_test {
 namespace {
 
 using schedule::ExpertWave;
@@ -185,4 +185,4 @@ TEST(MoeScheduleOrder, DivisorsDivide) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_order_test

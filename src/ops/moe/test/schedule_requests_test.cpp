@@ -12,7 +12,7 @@
 
 #include "ops/moe/test/schedule_requests.hpp"
 
-namespace xstage {
+namespace xstage::schedule_requests_test {
 namespace {
 
 /// Counts are as many as the rows that dispatch puts down for each expert, and no rank has more than the fullest.
@@ -76,4 +76,4 @@ TEST(MoeScheduleRequests, AreOfEveryKind) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_requests_test

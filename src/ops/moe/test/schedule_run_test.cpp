@@ -11,7 +11,7 @@
 #include "ops/moe/lead.hpp"
 #include "ops/moe/test/schedule_run.hpp"
 
-namespace xstage {
+namespace xstage::schedule_run_test {
 namespace {
 
 using schedule::ExpertWave;
@@ -111,4 +111,4 @@ TYPED_TEST(MoeScheduleRun, WorkIsEqualWithinATile) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_run_test

@@ -28,7 +28,7 @@
 #include "ops/moe/lead.hpp"
 #include "ops/moe/test/schedule_run.hpp"
 
-namespace xstage {
+namespace xstage::schedule_work_test {
 namespace {
 
 using schedule::ExpertWave;
@@ -261,4 +261,4 @@ TEST(MoeScheduleWork, TheBoundsOfAShortLeadAreAlmostReached) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_work_test

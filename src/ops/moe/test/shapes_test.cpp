@@ -7,7 +7,7 @@
 #include "ops/moe/problem.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::moe {
+namespace xstage::moe::shapes_test {
 namespace {
 
 using testing::AllOf;
@@ -68,4 +68,4 @@ TEST(MoeShapes, UnknownNamesAreRefusedWithAllThatThereAre) {
 }
 
 }  // namespace
-}  // namespace xstage::moe
+}  // namespace xstage::moe::shapes_test

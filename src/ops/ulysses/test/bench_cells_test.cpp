@@ -7,7 +7,7 @@
 #include "ops/ulysses/bench/rows.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_cells_test {
 namespace {
 
 constexpr std::span<const UlyssesVariant> table(ulysses_variants);
@@ -111,4 +111,4 @@ TEST(BenchUlyssesCells, VariantsCountWhatTheyCompute) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_cells_test

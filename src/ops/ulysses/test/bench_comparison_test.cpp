@@ -9,7 +9,7 @@
 #include "bench/normal_pattern.hpp"
 #include "ops/ulysses/bench/comparison.hpp"
 
-namespace xstage::bench {
+namespace xstage::bench::bench_comparison_test {
 namespace {
 
 using Bits = std::vector<std::uint16_t>;
@@ -59,4 +59,4 @@ TEST(BenchUlyssesComparison, WhatNobodyHasWrittenDiffers) {
 }
 
 }  // namespace
-}  // namespace xstage::bench
+}  // namespace xstage::bench::bench_comparison_test

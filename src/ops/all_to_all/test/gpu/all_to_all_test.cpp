@@ -10,7 +10,7 @@
 #include "gpu/graph_support.hpp"
 #include "ops/all_to_all/test/gpu/support.hpp"
 
-namespace xstage {
+namespace xstage::all_to_all_test {
 namespace {
 
 using all_to_all::Plan;
@@ -199,4 +199,4 @@ TEST(AllToAll, ReplaysOfAGraphOnTwoGpus) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::all_to_all_test

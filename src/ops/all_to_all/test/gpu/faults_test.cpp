@@ -18,7 +18,7 @@
 #include "xstage/all_to_all.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::faults_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -240,4 +240,4 @@ TEST(AllToAllRefusals, CommonLaunchesThatFollowSingleOnes) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::faults_test

@@ -2,12 +2,6 @@
 
 namespace xstage::bench {
 
-namespace {
-
-constexpr std::size_t element_bytes = 2;
-
-}  // namespace
-
 AttentionOperands::AttentionOperands(const Ranks& ranks, const AttentionCell& cell) {
   const attention::Problem problem = problem_of_rank(cell);
   const auto elements_of = [&](std::int64_t rows, int heads) {

@@ -10,11 +10,6 @@ namespace xstage::bench {
 
 namespace {
 
-/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
-constexpr std::chrono::seconds time_out{5};
-
-constexpr std::int64_t element_bytes = 2;
-
 /// Handles of ranks that do not communicate: each has a heap of its own.
 OperationHandles<Attention> make_local(const AttentionResources& resources) {
   const attention::Problem problem = problem_of_rank(resources.cell);
@@ -169,7 +164,7 @@ void AttentionVariants::poison_results(const AttentionVariant& entry) const {
     poison(device, resources_.operands.output(rank), resources_.operands.output_bytes());
     const std::int64_t elements = own_rows(resources_.cell, rank) * problem.heads * problem.head_dim;
     if (at_owners(entry) && elements > 0) {
-      poison(device, result(entry, rank), static_cast<std::size_t>(elements * element_bytes));
+      poison(device, result(entry, rank), static_cast<std::size_t>(elements) * element_bytes);
     }
   }
 }

@@ -16,7 +16,7 @@
 #include "ops/attention/test/gpu/support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::attention_test {
 namespace {
 
 using attention::Destination;
@@ -491,4 +491,4 @@ TEST(AttentionToOwners, ReplaysOfAGraphOnTwoGpus) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::attention_test

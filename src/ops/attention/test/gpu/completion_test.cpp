@@ -13,7 +13,7 @@
 #include "ops/attention/test/gpu/support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::completion_test {
 namespace {
 
 using attention::Destination;
@@ -132,4 +132,4 @@ TEST(AttentionCompletion, ManyKeysForATileOfFewRows) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::completion_test

@@ -15,7 +15,7 @@
 #include "xstage/gemm.hpp"
 #include "xstage/trace.hpp"
 
-namespace xstage {
+namespace xstage::delays_test {
 namespace {
 
 using attention::Destination;
@@ -151,4 +151,4 @@ TEST(Attention, SpansOfOneRank) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::delays_test

@@ -17,7 +17,7 @@
 #include "ops/attention/test/gpu/support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::faults_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -357,4 +357,4 @@ TEST(AttentionRefusals, CommonLaunchesThatLackARank) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::faults_test

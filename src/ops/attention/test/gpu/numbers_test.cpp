@@ -16,7 +16,7 @@
 #include "ops/attention/test/gpu/support.hpp"
 #include "xstage/attention.hpp"
 
-namespace xstage {
+namespace xstage::numbers_test {
 namespace {
 
 using attention::Destination;
@@ -223,4 +223,4 @@ TEST(AttentionNumbers, CausalKeysThatAreNoNumbersReachNoEarlierRow) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::numbers_test

@@ -2,12 +2,6 @@
 
 namespace xstage::bench {
 
-namespace {
-
-constexpr std::size_t element_bytes = 2;
-
-}  // namespace
-
 GemmOperands::GemmOperands(const Ranks& ranks, const GemmCell& cell) {
   const GemmShape shape = shape_of_rank(cell);
   const auto elements_a = static_cast<std::size_t>(shape.m * shape.k);

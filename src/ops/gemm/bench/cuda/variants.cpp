@@ -11,9 +11,6 @@ namespace xstage::bench {
 
 namespace {
 
-/// Time limit of a wait. All ranks of a benchmark start together, and no call takes as long as this.
-constexpr std::chrono::seconds time_out{2};
-
 /// Plan of the operation with communication.
 Plan shared_plan(const GemmResources& resources) {
   return choose_plan(resources.cell.problem, resources.ranks.count(), multiprocessors_of(resources.ranks.device(0)),

@@ -12,7 +12,7 @@
 #include "ops/gemm/test/gpu/support.hpp"
 #include "xstage/gemm.hpp"
 
-namespace xstage {
+namespace xstage::delays_test {
 namespace {
 
 using gemm::Operation;
@@ -153,4 +153,4 @@ TEST(AllGatherGemmDelays, WithTwoPushWarpsOnTwoGpus) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::delays_test

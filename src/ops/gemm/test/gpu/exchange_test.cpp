@@ -15,7 +15,7 @@
 #include "ops/gemm/test/gpu/support.hpp"
 #include "xstage/gemm.hpp"
 
-namespace xstage {
+namespace xstage::exchange_test {
 namespace {
 
 using gemm::Operation;
@@ -175,4 +175,4 @@ TEST(GemmExchange, NansAndInfinitiesAreDataOnTwoGpus) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::exchange_test

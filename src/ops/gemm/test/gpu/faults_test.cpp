@@ -18,7 +18,7 @@
 #include "ops/gemm/test/gpu/support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::faults_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -354,4 +354,4 @@ TEST(GemmRefusals, OutputsThatAreNotThere) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::faults_test

@@ -17,7 +17,7 @@
 #include "ops/gemm/test/gpu/support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::gemm_test {
 namespace {
 
 using gemm::Activation;
@@ -365,4 +365,4 @@ TEST(AllGatherGemm, VirtualRanksHaveNoCopyEngine) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::gemm_test

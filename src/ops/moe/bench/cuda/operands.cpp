@@ -10,8 +10,6 @@ namespace xstage::bench {
 
 namespace {
 
-constexpr std::size_t element_bytes = 2;
-
 std::size_t product(std::int64_t one, std::int64_t other, std::int64_t third = 1) {
   return static_cast<std::size_t>(one * other * third);
 }

@@ -12,13 +12,6 @@
 
 namespace xstage::bench {
 
-namespace {
-
-/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
-constexpr std::chrono::seconds time_out{5};
-
-}  // namespace
-
 MoeParts::Part::Part(HeapRank& heap, const moe::Problem& problem, const moe::Plan& plan)
     : exchange(heap, problem, plan, time_out), linears(problem, exchange.rows(), exchange.most_rows(), plan) {}
 

@@ -8,13 +8,6 @@
 
 namespace xstage::bench {
 
-namespace {
-
-/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
-constexpr std::chrono::seconds time_out{5};
-
-}  // namespace
-
 MoeVariants::MoeVariants(const MoeResources& resources, const std::vector<MoeVariant>& entries)
     : resources_(resources) {
   const bool twins =

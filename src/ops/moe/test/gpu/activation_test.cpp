@@ -10,7 +10,7 @@
 #include "ops/moe/bench/reference.hpp"
 #include "ops/moe/test/gpu/activation_device.hpp"
 
-namespace xstage {
+namespace xstage::activation_test {
 namespace {
 
 using moe_test::activate_on_device;
@@ -86,4 +86,4 @@ TEST(MoeActivation, VeryNegativeGatesVanish) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::activation_test

@@ -10,7 +10,7 @@
 #include "gpu/delay_support.hpp"
 #include "ops/moe/test/gpu/exchange_support.hpp"
 
-namespace xstage {
+namespace xstage::exchange_delays_test {
 namespace {
 
 using moe_test::Call;
@@ -60,4 +60,4 @@ TEST(MoeExchangeDelays, BetweenTwoGpus) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::exchange_delays_test

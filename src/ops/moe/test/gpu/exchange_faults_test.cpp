@@ -11,7 +11,7 @@
 #include "ops/moe/test/gpu/exchange_support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::exchange_faults_test {
 namespace {
 
 using moe_test::Call;
@@ -124,4 +124,4 @@ TEST(MoeExchangeFaults, APeerThatStopsBeforeCombine) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::exchange_faults_test

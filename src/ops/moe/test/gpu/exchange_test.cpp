@@ -13,7 +13,7 @@
 #include "ops/moe/device/layer_exchange.hpp"
 #include "ops/moe/test/gpu/exchange_support.hpp"
 
-namespace xstage {
+namespace xstage::exchange_test {
 namespace {
 
 using gpu_test::capture;
@@ -334,4 +334,4 @@ TEST(MoeExchange, ReplaysOfAGraphOnTwoGpus) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::exchange_test

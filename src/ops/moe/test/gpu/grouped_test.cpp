@@ -14,7 +14,7 @@
 #include "xstage/error.hpp"
 #include "xstage/moe.hpp"
 
-namespace xstage {
+namespace xstage::grouped_test {
 namespace {
 
 using gpu_test::Random;
@@ -237,4 +237,4 @@ TEST(MoePacking, GateAndUpAlternateByEightRows) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::grouped_test

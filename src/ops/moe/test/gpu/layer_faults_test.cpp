@@ -14,7 +14,7 @@
 #include "ops/moe/test/gpu/layer_support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::layer_faults_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -284,4 +284,4 @@ TEST(MoeLayerRefusals, CommonLaunchesThatLackARank) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::layer_faults_test

@@ -10,7 +10,7 @@
 #include "ops/moe/test/gpu/layer_support.hpp"
 #include "xstage/error.hpp"
 
-namespace xstage {
+namespace xstage::layer_test {
 namespace {
 
 using gpu_test::capture;
@@ -270,4 +270,4 @@ TEST(MoeLayer, ReplaysOfGraphsOnTwoGpus) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::layer_test

@@ -11,7 +11,7 @@
 #include "ops/moe/interleaved.hpp"
 #include "ops/moe/test/gpu/schedule_device.hpp"
 
-namespace xstage {
+namespace xstage::schedule_test {
 namespace {
 
 using gpu_test::Random;
@@ -61,4 +61,4 @@ TEST(MoeScheduleOnDevice, TheSameTilesAsOnTheHost) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::schedule_test

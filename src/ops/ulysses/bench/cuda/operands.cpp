@@ -6,8 +6,6 @@ namespace xstage::bench {
 
 namespace {
 
-constexpr std::size_t element_bytes = 2;
-
 /// Elements of the projected tensors, also on the rank with fewest tokens: a rank's attention may read all of them.
 std::size_t most_elements(const UlyssesCell& cell) {
   return static_cast<std::size_t>(own_tokens(cell, 0) * hidden_of(cell));

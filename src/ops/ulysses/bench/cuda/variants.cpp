@@ -10,10 +10,6 @@ namespace xstage::bench {
 
 namespace {
 
-/// Time limit of a wait. All ranks of a benchmark start together, and a call takes less than a tenth of it.
-constexpr std::chrono::seconds time_out{5};
-
-constexpr std::int64_t element_bytes = 2;
 constexpr int parts = 3;
 
 /// Handles of ranks that do not communicate: each has a heap of its own, and as many rows as it owns.
@@ -199,7 +195,7 @@ const void* UlyssesVariants::attended(int rank) const {
 void UlyssesVariants::poison_results() const {
   const UlyssesCell& cell = resources_.cell;
   const auto bytes_of = [&](std::int64_t rows, int heads) {
-    return static_cast<std::size_t>(rows * heads * ulysses_head_dim * element_bytes);
+    return static_cast<std::size_t>(rows * heads * ulysses_head_dim) * element_bytes;
   };
   for (int rank = 0; rank < cell.ranks; ++rank) {
     const int device = resources_.ranks.device(rank);

@@ -18,7 +18,7 @@
 #include "xstage/error.hpp"
 #include "xstage/gemm.hpp"
 
-namespace xstage {
+namespace xstage::ulysses_test {
 namespace {
 
 using attention::Destination;
@@ -258,4 +258,4 @@ TEST(UlyssesOnTwoGpus, FlagsThatDoNotFitAreRefused) {
 }
 
 }  // namespace
-}  // namespace xstage
+}  // namespace xstage::ulysses_test
